@@ -1,0 +1,132 @@
+import { Temporal } from 'temporal-polyfill';
+import { describeValue } from './cohort.errors.js';
+import { RetentionRuleProvider } from './domain/rule-provider.js';
+import type { StaticRules } from './domain/static-rules.js';
+import type { EngineSettings } from './engine/context.js';
+import { type ConventionNames, DEFAULT_CONVENTIONS } from './registry/describe-entry.js';
+
+/** A duration as an ISO-8601 string such as 'PT30S', or in milliseconds. */
+export type DurationOption = string | number;
+
+/** Names of properties that play a role where no marker says otherwise. */
+export interface ConventionOptions {
+  /** Default 'id'. */
+  readonly recordIdProperty?: string;
+  /** Default 'tenantId'. */
+  readonly tenantProperty?: string;
+  /** Default 'isDeleted'. */
+  readonly softDeleteProperty?: string;
+  /** Default 'deletedAt'. */
+  readonly deletedAtProperty?: string;
+  /** Default 'anonymisedAt'. */
+  readonly anonymisedAtProperty?: string;
+}
+
+export interface CohortOptions {
+  /** The host's provider, or a table of category to rule. */
+  readonly rules: RetentionRuleProvider | StaticRules;
+  /** MikroORM context to work in. Default: the unnamed one. */
+  readonly contextName?: string;
+  /** True: mutating sweeps are refused, dry runs work. Default false. */
+  readonly dryRun?: boolean;
+  /** Most rows locked and changed in one transaction, 1 to 100,000. Default 5000. */
+  readonly sweepBatchSize?: number;
+  /** Lanes (connections) of one pass, 1 to 16. The pool needs two more. Default 1. */
+  readonly parallelism?: number;
+  /** Longest statement of a batch, 1 s to 1 h. Default PT30S. */
+  readonly batchTimeout?: DurationOption;
+  /** Longest wait for a lock inside a batch, 10 ms to 10 s, below the server's deadlock_timeout. Default PT0.5S. */
+  readonly lockTimeout?: DurationOption;
+  /** After which an idle batch is ended by the server, 1 s to 1 h. Default PT30S. */
+  readonly idleInTransactionTimeout?: DurationOption;
+  readonly rowHandlerDispatch?: {
+    /** Without a sign of life for this long a run is recovered as failed, 1 min to 7 d. Default PT1H. */
+    readonly sweepSettleTimeout?: DurationOption;
+  };
+  readonly conventions?: ConventionOptions;
+}
+
+export interface ResolvedOptions {
+  readonly settings: EngineSettings;
+  readonly conventions: ConventionNames;
+}
+
+const SECOND = 1000;
+const HOUR = 3600 * SECOND;
+
+/** Checks every option and returns the values in force. Each problem names the key, the value seen and the range. */
+export function resolveOptions(options: CohortOptions, problems: string[]): ResolvedOptions {
+  const whole = (key: 'sweepBatchSize' | 'parallelism', fallback: number, max: number): number => {
+    const value: unknown = options[key] ?? fallback;
+    if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max) return value as number;
+    problems.push(`${key} is ${describeValue(value)}; wanted: a whole number from 1 to ${max}.`);
+    return fallback;
+  };
+  const duration = (key: string, value: unknown, fallback: string, min: number, max: number): number => {
+    const ms = toMilliseconds(value ?? fallback);
+    if (ms !== undefined && ms >= min && ms <= max) return ms;
+    problems.push(
+      `${key} is ${describeValue(value)}; wanted: an ISO-8601 duration or milliseconds, from ${min} ms to ${max} ms.`,
+    );
+    return toMilliseconds(fallback)!;
+  };
+  for (const section of ['rowHandlerDispatch', 'conventions'] as const) {
+    if (options[section] === null) problems.push(`${section} is null; leave it out for the defaults.`);
+  }
+  if (options.dryRun !== undefined && typeof options.dryRun !== 'boolean') {
+    problems.push(`dryRun is ${describeValue(options.dryRun)}; wanted: true or false.`);
+  }
+  if (options.contextName !== undefined && (typeof options.contextName !== 'string' || options.contextName === '')) {
+    problems.push(`contextName is ${describeValue(options.contextName)}; wanted: the name of a MikroORM context.`);
+  }
+  if (!options.rules || typeof options.rules !== 'object') {
+    problems.push(
+      `rules is ${describeValue(options.rules)}; wanted: a RetentionRuleProvider or a table of category to rule.`,
+    );
+  }
+  return {
+    settings: {
+      sweepBatchSize: whole('sweepBatchSize', 5000, 100_000),
+      parallelism: whole('parallelism', 1, 16),
+      batchTimeoutMs: duration('batchTimeout', options.batchTimeout, 'PT30S', SECOND, HOUR),
+      lockTimeoutMs: duration('lockTimeout', options.lockTimeout, 'PT0.5S', 10, 10 * SECOND),
+      idleTimeoutMs: duration('idleInTransactionTimeout', options.idleInTransactionTimeout, 'PT30S', SECOND, HOUR),
+      sweepSettleTimeoutMs: duration(
+        'rowHandlerDispatch.sweepSettleTimeout',
+        options.rowHandlerDispatch?.sweepSettleTimeout,
+        'PT1H',
+        60 * SECOND,
+        7 * 24 * HOUR,
+      ),
+      dryRun: options.dryRun === true,
+    },
+    conventions: conventionNames(options.conventions ?? {}, problems),
+  };
+}
+
+function conventionNames(conventions: ConventionOptions, problems: string[]): ConventionNames {
+  const name = (key: keyof ConventionOptions, fallback: string): string => {
+    const value: unknown = conventions[key] ?? fallback;
+    if (typeof value === 'string' && value.trim() !== '') return value;
+    problems.push(`conventions.${key} is ${describeValue(value)}; wanted: the name of a property.`);
+    return fallback;
+  };
+  return {
+    recordId: name('recordIdProperty', DEFAULT_CONVENTIONS.recordId),
+    tenant: name('tenantProperty', DEFAULT_CONVENTIONS.tenant),
+    softDelete: name('softDeleteProperty', DEFAULT_CONVENTIONS.softDelete),
+    deletedAt: name('deletedAtProperty', DEFAULT_CONVENTIONS.deletedAt),
+    anonymisedAt: name('anonymisedAtProperty', DEFAULT_CONVENTIONS.anonymisedAt),
+  };
+}
+
+function toMilliseconds(value: unknown): number | undefined {
+  if (typeof value === 'number') return Number.isFinite(value) ? value : undefined;
+  if (typeof value !== 'string') return undefined;
+  try {
+    // A calendar unit has no length in milliseconds; Temporal refuses it here.
+    return Temporal.Duration.from(value).total('milliseconds');
+  } catch {
+    return undefined;
+  }
+}

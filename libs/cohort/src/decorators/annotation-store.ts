@@ -1,0 +1,73 @@
+import type { AuditRowDetail, AnonymiseMethod } from '../domain/strategy.js';
+import type { AnonymiseFactory } from '../domain/anonymise-factory.js';
+
+/** The class or EntitySchema that an annotation was written on. */
+export type AnnotationTarget = object;
+export type AnonymiseFactoryClass = abstract new (...args: never[]) => AnonymiseFactory;
+
+export type PropertyRole = 'recordId' | 'tenant' | 'softDelete' | 'deletedAt' | 'anonymisedAt';
+
+/** How one marked property is scrubbed. A property marked in both ways carries two entries, which start-up refuses. */
+export type Scrub =
+  | { readonly property: string; readonly method: AnonymiseMethod; readonly literal: string | undefined }
+  | { readonly property: string; readonly factory: AnonymiseFactoryClass };
+
+export interface Annotations {
+  retain?: { readonly category: string; readonly anchor: string; readonly auditRowDetail: AuditRowDetail };
+  entityId?: string;
+  exempt?: { readonly reason: string };
+  tenantless?: true;
+  readonly roles: { readonly role: PropertyRole; readonly property: string }[];
+  readonly scrubs: Scrub[];
+  readonly subjects: { readonly property: string; readonly kind: string }[];
+}
+
+const store = new WeakMap<AnnotationTarget, Annotations>();
+
+/** The annotations written directly on `target`; made when missing. */
+export function ownAnnotations(target: AnnotationTarget): Annotations {
+  let annotations = store.get(target);
+  if (!annotations) {
+    annotations = { roles: [], scrubs: [], subjects: [] };
+    store.set(target, annotations);
+  }
+  return annotations;
+}
+
+/**
+ * Class markers of `target` itself (they are not inherited) with the property markers of its whole class chain;
+ * a subclass that declares a property again replaces what its base said of it.
+ */
+export function readAnnotations(target: AnnotationTarget): Annotations | undefined {
+  const chain = classChain(target).flatMap((each) => store.get(each) ?? []);
+  if (chain.length === 0) return undefined;
+  return {
+    ...store.get(target),
+    roles: inheritBy(chain, (each) => each.roles),
+    scrubs: inheritBy(chain, (each) => each.scrubs),
+    subjects: inheritBy(chain, (each) => each.subjects),
+  };
+}
+
+function classChain(target: AnnotationTarget): AnnotationTarget[] {
+  const chain: AnnotationTarget[] = [target];
+  for (
+    let base: unknown = Object.getPrototypeOf(target);
+    typeof base === 'function';
+    base = Object.getPrototypeOf(base)
+  )
+    chain.push(base);
+  return chain;
+}
+
+function inheritBy<T extends { readonly property: string }>(
+  chain: readonly Annotations[],
+  pick: (each: Annotations) => readonly T[],
+): T[] {
+  const seen = new Set<string>();
+  return chain.flatMap((each) => {
+    const fresh = pick(each).filter((marker) => !seen.has(marker.property));
+    fresh.forEach((marker) => seen.add(marker.property));
+    return fresh;
+  });
+}

@@ -1,0 +1,65 @@
+import { InvalidArgumentError } from '../cohort.errors.js';
+import { AnonymiseMethod, isOneOf } from '../domain/strategy.js';
+import { type AnonymiseFactoryClass, type PropertyRole, ownAnnotations } from './annotation-store.js';
+import { requireText } from './retain.js';
+
+type PropertyMarker = (target: object, property: string) => void;
+
+/** The property that identifies a row, unique by itself. Default: `id`. */
+export const RetentionRecordId = (): PropertyMarker => roleMarker('recordId');
+/** The property that names a row's tenant. Default: `tenantId`. */
+export const RetentionTenant = (): PropertyMarker => roleMarker('tenant');
+/** The boolean that soft deletion sets. Default: `isDeleted`. */
+export const RetentionSoftDelete = (): PropertyMarker => roleMarker('softDelete');
+/** The date that soft deletion stamps. Default: `deletedAt`. */
+export const RetentionDeletedAt = (): PropertyMarker => roleMarker('deletedAt');
+/** The nullable date that says a row was anonymised. Default: `anonymisedAt`. */
+export const RetentionAnonymisedAt = (): PropertyMarker => roleMarker('anonymisedAt');
+
+/** Scrubs a property when its row is anonymised. Only 'fixedLiteral' takes (and needs) a literal. */
+export function Anonymise(method: AnonymiseMethod, literal?: string): PropertyMarker {
+  const scrub = requireScrub(method, literal);
+  return (target, property) => {
+    ownAnnotations(target.constructor).scrubs.push({ property, ...scrub });
+  };
+}
+
+/** Scrubs a property with the value of a registered factory. */
+export function AnonymiseWith(factory: AnonymiseFactoryClass): PropertyMarker {
+  if (typeof factory !== 'function')
+    throw new InvalidArgumentError('AnonymiseWith factory', factory, 'a class that makes values');
+  return (target, property) => {
+    ownAnnotations(target.constructor).scrubs.push({ property, factory });
+  };
+}
+
+/** Marks a property that identifies the person a row is about. */
+export function ErasureSubject(kind = 'default'): PropertyMarker {
+  requireText(kind, 'ErasureSubject kind');
+  return (target, property) => {
+    ownAnnotations(target.constructor).subjects.push({ property, kind });
+  };
+}
+
+/** @internal Checks shared with `retain()`. */
+export function requireScrub(
+  method: unknown,
+  literal: unknown,
+): { method: AnonymiseMethod; literal: string | undefined } {
+  if (!isOneOf(AnonymiseMethod, method)) {
+    throw new InvalidArgumentError('Anonymise method', method, `one of ${Object.values(AnonymiseMethod).join(', ')}`);
+  }
+  if (method !== AnonymiseMethod.FixedLiteral) {
+    if (literal !== undefined)
+      throw new InvalidArgumentError('Anonymise literal', literal, `no literal with method '${method}'`);
+    return { method, literal: undefined };
+  }
+  requireText(literal, 'Anonymise literal');
+  return { method, literal };
+}
+
+function roleMarker(role: PropertyRole): PropertyMarker {
+  return (target, property) => {
+    ownAnnotations(target.constructor).roles.push({ role, property });
+  };
+}

@@ -1,0 +1,63 @@
+import { InvalidArgumentError } from '../cohort.errors.js';
+import { parsePeriod } from './period.js';
+import { AuditRowDetail, Strategy, isOneOf } from './strategy.js';
+
+/** Where a rule came from, kept with every summary it led to. Free text without personal data. */
+export interface RuleProvenance {
+  readonly source?: string;
+  readonly reason?: string;
+}
+
+export interface RetentionRuleInit {
+  /** ISO-8601, not negative. 'P0D' means at once. */
+  readonly period: string;
+  readonly strategy: Strategy;
+  /** ISO-8601. The longest of the two periods decides. */
+  readonly legalMin?: string | undefined;
+  /** Default 'summaryOnly'. */
+  readonly auditRowDetail?: Exclude<AuditRowDetail, 'inherit'> | undefined;
+  readonly provenance?: RuleProvenance | undefined;
+}
+
+/** What one category's rows are kept for, and what happens then. Frozen: make a new one to change a policy. */
+export class RetentionRule {
+  readonly period: string;
+  readonly strategy: Strategy;
+  readonly legalMin: string | undefined;
+  readonly auditRowDetail: Exclude<AuditRowDetail, 'inherit'>;
+  readonly provenance: RuleProvenance | undefined;
+
+  constructor(init: RetentionRuleInit) {
+    if (init === null || typeof init !== 'object')
+      throw new InvalidArgumentError('rule', init, 'an object with period and strategy');
+    this.period = parsePeriod(init.period, 'rule.period');
+    if (!isOneOf(Strategy, init.strategy)) {
+      throw new InvalidArgumentError('rule.strategy', init.strategy, `one of ${Object.values(Strategy).join(', ')}`);
+    }
+    this.strategy = init.strategy;
+    this.legalMin = init.legalMin === undefined ? undefined : parsePeriod(init.legalMin, 'rule.legalMin');
+    const detail: unknown = init.auditRowDetail ?? AuditRowDetail.SummaryOnly;
+    if (!isOneOf(AuditRowDetail, detail) || detail === AuditRowDetail.Inherit) {
+      throw new InvalidArgumentError('rule.auditRowDetail', detail, `'summaryOnly' or 'perRow'`);
+    }
+    this.auditRowDetail = detail;
+    this.provenance = init.provenance && Object.freeze({ ...init.provenance });
+    Object.freeze(this);
+  }
+}
+
+/** Every strategy that a category's rules may ever use. Start-up checks the model against all of them. */
+export class RetentionCategoryCapabilities {
+  readonly strategies: readonly Strategy[];
+
+  constructor(strategies: Iterable<Strategy>) {
+    const copy = [...strategies];
+    if (copy.length === 0) throw new InvalidArgumentError('strategies', 'none', 'at least one strategy');
+    const unknown = copy.find((strategy) => !isOneOf(Strategy, strategy));
+    if (unknown !== undefined) {
+      throw new InvalidArgumentError('strategies', unknown, `values among ${Object.values(Strategy).join(', ')}`);
+    }
+    this.strategies = Object.freeze([...new Set(copy)]);
+    Object.freeze(this);
+  }
+}

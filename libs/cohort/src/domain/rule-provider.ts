@@ -1,0 +1,20 @@
+import type { RetentionCategoryCapabilities, RetentionRule } from './retention-rule.js';
+import type { TenantContext } from './tenant-context.js';
+
+/** What a rule may depend on. `aliasPath` lists the categories already followed when a provider resolves aliases. */
+export interface RetentionResolutionContext {
+  readonly category: string;
+  readonly tenant: TenantContext;
+  readonly now: Date;
+  readonly aliasPath: readonly string[];
+}
+
+/**
+ * The host's policy. `getCapabilities` answers at start, once a category, with every strategy that `resolve` may ever
+ * return; `resolve` answers for a tenant and an instant, before any row is locked.
+ */
+export abstract class RetentionRuleProvider {
+  abstract getCapabilities(category: string): RetentionCategoryCapabilities | null;
+
+  abstract resolve(context: RetentionResolutionContext): Promise<RetentionRule | null> | RetentionRule | null;
+}

@@ -1,0 +1,65 @@
+import type { MikroORM } from '@mikro-orm/postgresql';
+import type { RetentionRegistry } from '../registry/retention-registry.js';
+import { type Executor, inTransaction } from '../sql/transaction.js';
+import type { RuleBook } from './rule-book.js';
+
+/** What the engine is told by the options, in numbers. */
+export interface EngineSettings {
+  readonly sweepBatchSize: number;
+  readonly parallelism: number;
+  readonly batchTimeoutMs: number;
+  readonly lockTimeoutMs: number;
+  readonly idleTimeoutMs: number;
+  readonly sweepSettleTimeoutMs: number;
+  readonly dryRun: boolean;
+}
+
+/** The log lines the engine writes. Error objects go to `error` alone, next to the diagnostic id that the ledger keeps. */
+export interface EngineLogger {
+  log(message: string): void;
+  warn(message: string): void;
+  error(message: string, error: unknown): void;
+}
+
+/** Points at which a test may hold a batch. Never set in production. */
+export type Probe = (
+  point: 'before-lock' | 'locked' | 'mutated' | 'committed',
+  entityName: string,
+) => Promise<void> | void;
+
+export interface EngineContext {
+  readonly orm: MikroORM;
+  readonly registry: RetentionRegistry;
+  readonly rules: RuleBook;
+  readonly settings: EngineSettings;
+  readonly logger: EngineLogger;
+  readonly newId: () => string;
+  readonly probe?: Probe | undefined;
+}
+
+/** A transaction under the settings of a batch. */
+export function inBatch<T>({ orm, settings }: EngineContext, work: (tx: Executor) => Promise<T>): Promise<T> {
+  return inTransaction(
+    orm,
+    {
+      statementTimeoutMs: settings.batchTimeoutMs,
+      lockTimeoutMs: settings.lockTimeoutMs,
+      idleTimeoutMs: settings.idleTimeoutMs,
+    },
+    work,
+  );
+}
+
+const LEDGER_TIMEOUT_MS = 30_000;
+
+/**
+ * A transaction for the ledger's own statements and for counts. It is bounded by itself and not by the caller's signal:
+ * a cancelled run must still be settled. Counting a large table may take long, so only waiting is cut short.
+ */
+export function inLedger<T>({ orm }: EngineContext, work: (tx: Executor) => Promise<T>): Promise<T> {
+  return inTransaction(
+    orm,
+    { statementTimeoutMs: 0, lockTimeoutMs: LEDGER_TIMEOUT_MS, idleTimeoutMs: LEDGER_TIMEOUT_MS },
+    work,
+  );
+}

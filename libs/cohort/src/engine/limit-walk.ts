@@ -1,0 +1,193 @@
+import { RunLostError } from '../cohort.errors.js';
+import { Strategy } from '../domain/strategy.js';
+import type { Fence } from '../sql/lanes.js';
+import { mutateLocked } from '../sql/mutate.js';
+import { type Exclusions, type Selection, lockCandidates, stillEligible } from '../sql/selection.js';
+import { ReopenedRowsError, RowsRefusedError, isBusy, remedyFor } from './batch-failure.js';
+import { type EngineContext, inBatch } from './context.js';
+import type { Pass } from './pass.js';
+import type { PlannedSlice, Walk } from './plan.js';
+import type { TableFacts } from './table-facts.js';
+
+/** Rows hold their locks about this long. A batch that takes longer is followed by a smaller one. */
+const TARGET_MS = 100;
+const MAX_REFUSED = 100;
+const HOPELESS = 32;
+
+/** A walk that selects rows for changing: never exempt. */
+export interface MutatingWalk extends Walk {
+  readonly strategy: Exclude<Strategy, 'exempt'>;
+}
+
+/** What the lanes of one walk find out together. */
+export interface WalkState {
+  /** Rows that the table refused to change, with the error of the last one. */
+  readonly refused: Set<string>;
+  /** Rows that were too busy even alone; somebody else holds what they need. */
+  readonly busy: Set<string>;
+  affected: number;
+  refusal: unknown;
+}
+
+/**
+ * The walk that is right for every table: locked batches, oldest first, until a fresh select finds nothing. Lanes share
+ * the backlog by SKIP LOCKED and nothing else.
+ */
+export async function limitWalk(
+  ctx: EngineContext,
+  pass: Pass,
+  walk: MutatingWalk,
+  facts: TableFacts,
+): Promise<WalkState> {
+  const state: WalkState = { refused: new Set(), busy: new Set(), affected: 0, refusal: undefined };
+  const lanes = facts.oneLane ? pass.fences.slice(0, 1) : pass.fences;
+  const failed = new AbortController();
+  const signal = AbortSignal.any([pass.signal, failed.signal]);
+  const results = await Promise.allSettled(
+    lanes.map((fence, index) =>
+      runLane(
+        { ctx, pass, walk, facts, state, fence, signal },
+        Math.floor((index * walk.slices.length) / lanes.length),
+      ).catch((error: unknown) => {
+        failed.abort(error);
+        throw error;
+      }),
+    ),
+  );
+  // The lane that failed first says why; the others stopped because of it.
+  if (failed.signal.aborted) throw failed.signal.reason;
+  const rejected = results.find((result) => result.status === 'rejected');
+  if (rejected) throw rejected.reason;
+  return state;
+}
+
+interface Lane {
+  readonly ctx: EngineContext;
+  readonly pass: Pass;
+  readonly walk: MutatingWalk;
+  readonly facts: TableFacts;
+  readonly state: WalkState;
+  readonly fence: Fence;
+  readonly signal: AbortSignal;
+}
+
+interface BatchRequest {
+  /** First tenant to look at, as an index into the slices. */
+  readonly from: number;
+  readonly size: number;
+  /** How many rows were locked, and the id where it was one: known even if the batch then fails. */
+  locked?: { readonly count: number; readonly recordId: string | null };
+}
+
+interface BatchResult {
+  readonly affected: number;
+  readonly refused: readonly string[];
+  /** The tenant to go on from: earlier ones have nothing left in this snapshot. */
+  readonly next: number;
+  readonly mutationMs: number;
+}
+
+async function runLane(lane: Lane, start: number): Promise<void> {
+  const { ctx, state, signal } = lane;
+  let from = start;
+  let size = ctx.settings.sweepBatchSize;
+  let retried = false;
+  for (;;) {
+    signal.throwIfAborted();
+    const request: BatchRequest = { from, size };
+    try {
+      const batch = await runBatch(lane, request);
+      retried = false;
+      if (!batch && from === 0) return;
+      if (!batch) {
+        from = 0;
+        continue;
+      }
+      state.affected += batch.affected;
+      for (const id of batch.refused)
+        refuse(state, id, new Error('A trigger or policy of the table passed the row over.'));
+      from = batch.next;
+      size = nextSize(size, batch.mutationMs, ctx.settings.sweepBatchSize);
+    } catch (error) {
+      const remedy = remedyFor(error, signal);
+      if (remedy === 'stop' || remedy === 'fail') throw error;
+      if (!retried && remedy !== 'halve') {
+        retried = true;
+        continue;
+      }
+      if (remedy === 'reconnect') throw error;
+      retried = false;
+      const tried = request.locked?.recordId;
+      if (size > 1) size = Math.ceil(Math.min(size, request.locked?.count ?? size) / 2);
+      else if (tried == null) throw error;
+      else if (isBusy(error)) state.busy.add(tried);
+      else refuse(state, tried, error);
+    }
+  }
+}
+
+/** begin | lock | fence, mutation, details, progress | commit. Null: nothing to lock. */
+async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult | null> {
+  const { ctx, pass, walk, facts, fence, signal } = lane;
+  const selection: Selection<PlannedSlice> = selectForSweep(ctx, walk, walk.slices.slice(request.from));
+  const exclusions = exclusionsOf(lane);
+  const tenantByTenant = selection.slices.length === 1 || facts.isServed(walk.strategy);
+  const result = await inBatch(ctx, async (tx) => {
+    await ctx.probe?.('before-lock', walk.entry.entityName);
+    const locked = await lockCandidates(tx, selection, { limit: request.size, exclusions, tenantByTenant });
+    if (!locked) return null;
+    request.locked = locked;
+    await ctx.probe?.('locked', walk.entry.entityName);
+
+    const started = performance.now();
+    const mutated = await mutateLocked(tx, {
+      selection: tenantByTenant ? { ...selection, slices: selection.slices.slice(0, locked.lastSlice + 1) } : selection,
+      locked,
+      exclusions,
+      fence,
+      passId: pass.passId,
+      now: pass.now,
+    });
+    if (!mutated.fenced) throw new RunLostError(pass.passId);
+    if (mutated.reopened > 0) throw new ReopenedRowsError(mutated.reopened);
+    const refused = mutated.changed < locked.count ? await stillEligible(tx, selection, locked, exclusions) : [];
+    await ctx.probe?.('mutated', walk.entry.entityName);
+    signal.throwIfAborted();
+    return {
+      affected: mutated.changed,
+      refused,
+      next: tenantByTenant ? request.from + locked.lastSlice : 0,
+      mutationMs: performance.now() - started,
+    };
+  });
+  await ctx.probe?.('committed', walk.entry.entityName);
+  return result;
+}
+
+/** The rows of a walk that a sweep means. */
+export function selectForSweep(
+  ctx: Pick<EngineContext, 'registry'>,
+  walk: MutatingWalk,
+  slices: readonly PlannedSlice[],
+): Selection<PlannedSlice> {
+  return { entry: walk.entry, strategy: walk.strategy, cohortSchema: ctx.registry.cohortSchema, slices };
+}
+
+function exclusionsOf({ walk, facts, state }: Lane): Exclusions {
+  return {
+    refused: [...state.refused, ...state.busy],
+    foreignKeys: walk.strategy === Strategy.Purge ? facts.blocking : [],
+  };
+}
+
+function refuse(state: WalkState, id: string, error: unknown): void {
+  state.refused.add(id);
+  state.refusal = error;
+  const { size } = state.refused;
+  if (size > MAX_REFUSED || (state.affected === 0 && size >= HOPELESS)) throw new RowsRefusedError(size, error);
+}
+
+function nextSize(size: number, mutationMs: number, ceiling: number): number {
+  const factor = Math.min(2, Math.max(0.5, TARGET_MS / Math.max(1, mutationMs)));
+  return Math.max(1, Math.min(ceiling, Math.round(size * factor)));
+}

@@ -1,0 +1,168 @@
+import { RunLostError } from '../cohort.errors.js';
+import type { TenantContext } from '../domain/tenant-context.js';
+import {
+  type FailedEntity,
+  type Settlement,
+  type SettledRun,
+  deleteUnstartedSummaries,
+  insertRuns,
+  settlePass,
+} from '../sql/ledger.js';
+import { type Fence, beat, insertPass } from '../sql/lanes.js';
+import { ENGINE_VERSION } from '../version.js';
+import { type EngineContext, inLedger } from './context.js';
+import { type EntityFailure, joinFailures, sanitise } from './failure.js';
+import type { PlannedRun } from './plan.js';
+
+export type RunStatus = 'started' | 'succeeded' | 'partiallyFailed' | 'failed' | 'cancelled';
+
+export interface PassRequest {
+  readonly trigger: 'scheduled' | 'manual' | 'erasure' | 'deletion';
+  readonly dryRun: boolean;
+  readonly now: Date;
+  readonly actor: string | null;
+  readonly tenants: readonly TenantContext[];
+  readonly signal: AbortSignal | undefined;
+}
+
+/** A pass in progress: one run a tenant, one fence a lane. Cancelled by the caller, or because it was lost. */
+export interface Pass {
+  readonly passId: string;
+  readonly runs: readonly PlannedRun[];
+  readonly fences: readonly Fence[];
+  readonly signal: AbortSignal;
+  readonly dryRun: boolean;
+  readonly now: Date;
+  /** Failures of entities so far, by run. */
+  readonly failures: Map<string, EntityFailure[]>;
+}
+
+export interface SettledPass {
+  readonly pass: Pass;
+  readonly settled: ReadonlyMap<string, SettledRun & { readonly status: RunStatus }>;
+}
+
+/**
+ * Owns the life of a pass: Started in a commit of its own, the body, a terminal state for every run, once.
+ * A failure outside an entity settles the runs as failed, a cancellation as cancelled, and both are thrown on.
+ */
+export async function withPass(
+  ctx: EngineContext,
+  request: PassRequest,
+  body: (pass: Pass) => Promise<void>,
+): Promise<SettledPass> {
+  const lost = new AbortController();
+  const pass = await openPass(ctx, request, lost.signal);
+  const heartbeat = startHeartbeat(ctx, pass, lost);
+  try {
+    pass.signal.throwIfAborted();
+    await body(pass);
+    pass.signal.throwIfAborted();
+    return { pass, settled: await settle(ctx, pass) };
+  } catch (error) {
+    await settleUnfinished(ctx, pass, error, request.signal);
+    throw error;
+  } finally {
+    clearInterval(heartbeat);
+  }
+}
+
+async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSignal): Promise<Pass> {
+  const passId = ctx.newId();
+  const runs = request.tenants.map((tenant) => ({ sweepId: ctx.newId(), tenant }));
+  const tokens = Array.from({ length: request.dryRun ? 1 : ctx.settings.parallelism }, () => ctx.newId());
+  const { cohortSchema } = ctx.registry;
+  await inLedger(ctx, async (tx) => {
+    await insertPass(tx, cohortSchema, { passId, trigger: request.trigger, dryRun: request.dryRun, tokens });
+    await insertRuns(
+      tx,
+      cohortSchema,
+      {
+        passId,
+        trigger: request.trigger,
+        dryRun: request.dryRun,
+        now: request.now,
+        actor: request.actor,
+        engineVersion: ENGINE_VERSION,
+      },
+      runs.map((run) => ({ sweepId: run.sweepId, tenantId: run.tenant.id })),
+    );
+  });
+  return {
+    passId,
+    runs,
+    fences: tokens.map((token, index) => ({ passId, lane: index + 1, token })),
+    signal: request.signal ? AbortSignal.any([request.signal, lost]) : lost,
+    dryRun: request.dryRun,
+    now: request.now,
+    failures: new Map(),
+  };
+}
+
+/** Beats four times within the time after which others may take the pass for abandoned. */
+function startHeartbeat(ctx: EngineContext, pass: Pass, lost: AbortController): NodeJS.Timeout {
+  const timer = setInterval(() => {
+    inLedger(ctx, (tx) => beat(tx, ctx.registry.cohortSchema, pass.passId))
+      .then((started) => {
+        if (started === 0) lost.abort(new RunLostError(pass.passId));
+      })
+      .catch((error: unknown) => ctx.logger.warn(`Heartbeat of pass ${pass.passId} failed: ${(error as Error).name}`));
+  }, ctx.settings.sweepSettleTimeoutMs / 4);
+  timer.unref();
+  return timer;
+}
+
+async function settle(ctx: EngineContext, pass: Pass): Promise<SettledPass['settled']> {
+  const outcomes = pass.runs.map(({ sweepId }): Settlement & { status: RunStatus } => {
+    const failures = pass.failures.get(sweepId) ?? [];
+    return failures.length === 0
+      ? { sweepId, status: 'succeeded', error: null }
+      : { sweepId, status: 'partiallyFailed', error: joinFailures(failures) };
+  });
+  const settled = await close(ctx, pass, outcomes, { status: 'failed', error: null });
+  const statuses = new Map(outcomes.map((outcome) => [outcome.sweepId, outcome.status]));
+  return new Map(settled.map((run) => [run.sweepId, { ...run, status: statuses.get(run.sweepId)! }]));
+}
+
+/** The terminal write of a pass that did not get to its end. It must not hide what went wrong, so its own failure is logged. */
+async function settleUnfinished(
+  ctx: EngineContext,
+  pass: Pass,
+  error: unknown,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (error instanceof RunLostError) return;
+  const cancelled = signal?.aborted === true && error === signal.reason;
+  const outcome = cancelled
+    ? { status: 'cancelled', error: null }
+    : { status: 'failed', error: sanitise(ctx, `Pass ${pass.passId}`, error) };
+  try {
+    await close(ctx, pass, [], outcome);
+  } catch (failure) {
+    ctx.logger.error(`Pass ${pass.passId} could not be settled; it will be recovered`, failure);
+  }
+}
+
+async function close(
+  ctx: EngineContext,
+  pass: Pass,
+  outcomes: readonly Settlement[],
+  otherwise: Omit<Settlement, 'sweepId'>,
+): Promise<SettledRun[]> {
+  const { cohortSchema } = ctx.registry;
+  const failed = [...pass.failures].flatMap(([sweepId, failures]): FailedEntity[] =>
+    failures.map((failure) => ({ sweepId, entityId: failure.entityId })),
+  );
+  const settled = await inLedger(ctx, async (tx) => {
+    if (failed.length > 0) await deleteUnstartedSummaries(tx, cohortSchema, failed);
+    return settlePass(
+      tx,
+      cohortSchema,
+      { passId: pass.passId, tokens: pass.fences.map((fence) => fence.token), as: 'settled' },
+      outcomes,
+      otherwise,
+    );
+  });
+  if (settled.length < pass.runs.length) throw new RunLostError(pass.passId);
+  return settled;
+}

@@ -1,0 +1,109 @@
+import { InvalidArgumentError } from '../cohort.errors.js';
+import { sweepCutoff } from '../domain/cutoff.js';
+import type { RetentionRule } from '../domain/retention-rule.js';
+import { AuditRowDetail, Strategy } from '../domain/strategy.js';
+import { TENANTLESS, type TenantContext } from '../domain/tenant-context.js';
+import { isUuid } from '../domain/uuid.js';
+import { baseType } from '../registry/describe-entry.js';
+import type { RetentionEntry } from '../registry/retention-entry.js';
+import type { BookedSlice } from '../sql/mutate.js';
+import type { EngineContext } from './context.js';
+
+/** One tenant's share of a walk. */
+export interface PlannedSlice extends BookedSlice {
+  readonly rule: RetentionRule;
+  readonly resolvedPeriod: string;
+}
+
+/** All tenants that one strategy is due for on one entity. */
+export interface Walk {
+  readonly entry: RetentionEntry;
+  readonly strategy: Strategy;
+  readonly slices: readonly PlannedSlice[];
+}
+
+export interface PlannedRun {
+  readonly sweepId: string;
+  readonly tenant: TenantContext;
+}
+
+export interface PlanFailure {
+  readonly entry: RetentionEntry;
+  readonly sweepId: string;
+  readonly error: unknown;
+}
+
+export interface Plan {
+  readonly walks: readonly Walk[];
+  readonly failures: readonly PlanFailure[];
+}
+
+/**
+ * Resolves every rule first, before any row is locked: a slow provider never holds up the application. `entries` come in
+ * the order in which they are swept. A rule that cannot be resolved fails its entity for its tenant, nothing else.
+ */
+export async function planWalks(
+  ctx: Pick<EngineContext, 'rules'>,
+  entries: readonly RetentionEntry[],
+  runs: readonly PlannedRun[],
+  now: Date,
+): Promise<Plan> {
+  const walks: Walk[] = [];
+  const failures: PlanFailure[] = [];
+  for (const entry of entries) {
+    const byStrategy = new Map<Strategy, PlannedSlice[]>();
+    for (const run of runs) {
+      if ((run.tenant === TENANTLESS) !== (entry.tenant === null)) continue;
+      try {
+        const slice = await planSlice(ctx, entry, run, now);
+        const slices = byStrategy.get(slice.rule.strategy);
+        if (slices) slices.push(slice);
+        else byStrategy.set(slice.rule.strategy, [slice]);
+      } catch (error) {
+        failures.push({ entry, sweepId: run.sweepId, error });
+      }
+    }
+    for (const strategy of [...byStrategy.keys()].sort())
+      walks.push({ entry, strategy, slices: byStrategy.get(strategy)! });
+  }
+  return { walks, failures };
+}
+
+async function planSlice(
+  { rules }: Pick<EngineContext, 'rules'>,
+  entry: RetentionEntry,
+  run: PlannedRun,
+  now: Date,
+): Promise<PlannedSlice> {
+  requireTenantOfType(entry, run.tenant);
+  const rule = await rules.resolve({ category: entry.category, tenant: run.tenant, now });
+  const cutoff = sweepCutoff(rule, now);
+  const detail = entry.auditRowDetail === AuditRowDetail.Inherit ? rule.auditRowDetail : entry.auditRowDetail;
+  return {
+    tenantId: run.tenant.id,
+    sweepId: run.sweepId,
+    cutoff: cutoff.at,
+    resolvedPeriod: cutoff.period,
+    rowDetail: detail === AuditRowDetail.PerRow,
+    rule,
+  };
+}
+
+const TENANT_SHAPES: Readonly<Record<string, (id: string) => boolean>> = {
+  uuid: isUuid,
+  int: (id) => /^-?\d{1,9}$/.test(id),
+  integer: (id) => /^-?\d{1,9}$/.test(id),
+  bigint: (id) => /^-?\d{1,18}$/.test(id),
+};
+
+/** One id that cannot be cast would fail the statement of every other tenant. */
+function requireTenantOfType(entry: RetentionEntry, tenant: TenantContext): void {
+  const shape = entry.tenant && TENANT_SHAPES[baseType(entry.tenant.type)];
+  if (shape && !shape(tenant.id)) {
+    throw new InvalidArgumentError(
+      'tenant.id',
+      tenant.id,
+      `a value of ${entry.entityName}.${entry.tenant!.property}, which is ${entry.tenant!.type}`,
+    );
+  }
+}

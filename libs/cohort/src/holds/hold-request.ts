@@ -1,0 +1,53 @@
+import { InvalidArgumentError } from '../cohort.errors.js';
+import { requireInstant } from '../domain/instant.js';
+import { type TenantContext, requireTenant } from '../domain/tenant-context.js';
+import { isIdentity } from '../domain/uuid.js';
+
+/** A legal hold on one row. Nothing can be purged, soft-deleted or anonymised while one is active. */
+export interface HoldRequest {
+  /** UUID of the hold, chosen by the caller. */
+  readonly holdId: string;
+  /** The class, the EntitySchema or the @RetentionEntityId. */
+  readonly entity: object | string;
+  /** Any spelling that the key's type accepts; the database's own is stored. */
+  readonly recordId: string;
+  /** The row's tenant, or TENANTLESS for an entity without one. */
+  readonly tenant: TenantContext;
+  /** Why. No personal data. */
+  readonly reason: string;
+  /** Stored as the earlier of this and the database's clock. Default: the database's clock. */
+  readonly createdAt?: Date;
+  /** Not before createdAt. Default: never. */
+  readonly expiresAt?: Date;
+}
+
+/** Checks the shape of a request; what only the database knows is checked while it is created. */
+export function requireHold(hold: HoldRequest, argument: string): HoldRequest {
+  if (hold === null || typeof hold !== 'object') throw new InvalidArgumentError(argument, hold, 'a hold');
+  if (!isIdentity(hold.holdId))
+    throw new InvalidArgumentError(`${argument}.holdId`, hold.holdId, 'a UUID, not the zero UUID');
+  requireText(hold.recordId, `${argument}.recordId`);
+  requireText(hold.reason, `${argument}.reason`);
+  requireEntityReference(hold.entity, `${argument}.entity`);
+  requireTenant(hold.tenant, `${argument}.tenant`);
+  if (hold.createdAt !== undefined) requireInstant(hold.createdAt, `${argument}.createdAt`);
+  if (hold.expiresAt !== undefined) requireInstant(hold.expiresAt, `${argument}.expiresAt`);
+  if (hold.createdAt && hold.expiresAt && hold.expiresAt < hold.createdAt) {
+    throw new InvalidArgumentError(
+      `${argument}.expiresAt`,
+      hold.expiresAt,
+      `createdAt (${hold.createdAt.toISOString()}) or later`,
+    );
+  }
+  return hold;
+}
+
+export function requireEntityReference(entity: unknown, argument: string): void {
+  if (typeof entity === 'function' || (typeof entity === 'object' && entity !== null) || isIdentity(entity)) return;
+  throw new InvalidArgumentError(argument, entity, 'a class, an EntitySchema or the UUID of a retained entity');
+}
+
+export function requireText(value: unknown, argument: string): void {
+  if (typeof value !== 'string' || value.trim() === '')
+    throw new InvalidArgumentError(argument, value, 'a text that is not blank');
+}

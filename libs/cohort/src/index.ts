@@ -1,0 +1,60 @@
+export { CohortModule } from './cohort.module.js';
+export type { CohortOptions, ConventionOptions, DurationOption } from './cohort.options.js';
+export {
+  CohortConfigurationError,
+  CohortError,
+  DryRunOnlyError,
+  type HoldErrorCode,
+  InvalidArgumentError,
+  RetentionHoldError,
+  RuleResolutionError,
+  RunLostError,
+} from './cohort.errors.js';
+export type { AnonymiseFactoryClass } from './decorators/annotation-store.js';
+export {
+  Anonymise,
+  AnonymiseWith,
+  ErasureSubject,
+  RetentionAnonymisedAt,
+  RetentionDeletedAt,
+  RetentionRecordId,
+  RetentionSoftDelete,
+  RetentionTenant,
+} from './decorators/properties.js';
+export {
+  ExemptFromRetention,
+  Retain,
+  type RetainOptions,
+  RetentionEntityId,
+  RetentionTenantless,
+} from './decorators/retain.js';
+export { retain, type RetainOptionsOf } from './decorators/retain-schema.js';
+export type { AnonymiseFactory, AnonymiseFactoryContext, AnonymiseFactoryMode } from './domain/anonymise-factory.js';
+export {
+  RetentionCategoryCapabilities,
+  RetentionRule,
+  type RetentionRuleInit,
+  type RuleProvenance,
+} from './domain/retention-rule.js';
+export { type RetentionResolutionContext, RetentionRuleProvider } from './domain/rule-provider.js';
+export type { StaticRules } from './domain/static-rules.js';
+export { AnonymiseMethod, AuditRowDetail, Strategy } from './domain/strategy.js';
+export { TENANTLESS, TENANTLESS_ID, TenantContext, type TenantContextOptions } from './domain/tenant-context.js';
+export type { EntitySweepCount } from './engine/counts.js';
+export type { EntityFailure } from './engine/failure.js';
+export type { RunStatus } from './engine/pass.js';
+export type { RetentionPreviewResult } from './engine/preview.js';
+export { RetentionPreview } from './engine/retention-preview.js';
+export { RetentionSweep, type SweepOptions } from './engine/retention-sweep.js';
+export type { RetentionSweepResult } from './engine/sweep.js';
+export type { HoldRequest } from './holds/hold-request.js';
+export { type HoldCallOptions, RetentionHolds } from './holds/retention-holds.js';
+export {
+  type LedgerRunWithSummaries,
+  type Page,
+  type PageOptions,
+  RetentionLedger,
+} from './ledger/retention-ledger.js';
+export { cohortEntities } from './schema/cohort-entities.js';
+export type { StoredHold } from './sql/holds.js';
+export type { LedgerRowDetail, LedgerRun, LedgerSummary } from './sql/ledger-read.js';

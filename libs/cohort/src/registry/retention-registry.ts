@@ -1,0 +1,114 @@
+import { type EntityMetadata, EntitySchema, type MetadataStorage } from '@mikro-orm/core';
+import { CohortConfigurationError, RetentionHoldError, describeValue } from '../cohort.errors.js';
+import { readAnnotations } from '../decorators/annotation-store.js';
+import { COHORT_TABLES, entityName } from '../schema/cohort-entities.js';
+import { type ConventionNames, describeEntry } from './describe-entry.js';
+import { type RetentionEntry, tableName } from './retention-entry.js';
+
+/** What the registry reads of a MikroORM instance. */
+export interface OrmModel {
+  getMetadata(): Pick<MetadataStorage, 'getAll'>;
+  readonly config: { get(key: 'entities'): readonly unknown[]; get(key: 'schema'): string | undefined };
+}
+
+/** Every retained entity of one ORM model, in order of its name, and the schema of Cohort's own tables. */
+export interface RetentionRegistry {
+  readonly entries: readonly RetentionEntry[];
+  readonly cohortSchema: string;
+  find(entity: object | string): RetentionEntry | undefined;
+}
+
+/** Scans the model once. Every problem of every entity is collected into one CohortConfigurationError. */
+export function buildRegistry(orm: OrmModel, conventions: ConventionNames): RetentionRegistry {
+  const problems: string[] = [];
+  const model = [...orm.getMetadata().getAll().values()] as EntityMetadata[];
+  const schemas = schemasByClass(orm.config.get('entities'));
+  const defaultSchema = orm.config.get('schema') ?? 'public';
+
+  const entries = model
+    .filter((meta) => !meta.pivotTable)
+    .flatMap((meta) => {
+      const schema = schemas.get(meta.class);
+      const annotations = readAnnotations(meta.class) ?? (schema && readAnnotations(schema));
+      return annotations ? (describeEntry({ meta, annotations, conventions, defaultSchema, problems }) ?? []) : [];
+    })
+    .sort((a, b) => (a.entityName < b.entityName ? -1 : 1));
+
+  problems.push(...sharedIdentities(entries), ...sharedTables(entries, model, defaultSchema));
+  const cohortSchema = schemaOfCohortTables(model, defaultSchema, problems);
+  if (problems.length > 0) throw new CohortConfigurationError(problems);
+
+  return Object.freeze({ entries: Object.freeze(entries), cohortSchema, find: finder(entries, schemas) });
+}
+
+/** The entry of a class, an EntitySchema or an entity id, for calls that name one. */
+export function requireEntry(registry: RetentionRegistry, entity: object | string): RetentionEntry {
+  const entry = registry.find(entity);
+  if (entry) return entry;
+  throw new RetentionHoldError(
+    'hold-unknown-entity',
+    `${describeValue(entity)} is not a retained entity of this model; wanted one of: ${registry.entries
+      .map((each) => `${each.entityName} (${each.entityId})`)
+      .join(', ')}.`,
+  );
+}
+
+function finder(entries: readonly RetentionEntry[], schemas: ReadonlyMap<unknown, object>): RetentionRegistry['find'] {
+  const known = new Map<object | string, RetentionEntry>();
+  for (const entry of entries) {
+    known.set(entry.entityId, entry).set(entry.entityClass, entry);
+    const schema = schemas.get(entry.entityClass);
+    if (schema) known.set(schema, entry);
+  }
+  return (entity) => known.get(typeof entity === 'string' ? entity.toLowerCase() : entity);
+}
+
+function schemasByClass(entities: readonly unknown[]): Map<unknown, object> {
+  return new Map(
+    entities.filter((entity) => EntitySchema.is(entity)).map((schema) => [schema.meta.class as unknown, schema]),
+  );
+}
+
+function sharedIdentities(entries: readonly RetentionEntry[]): string[] {
+  const owners = new Map<string, RetentionEntry>();
+  return entries.flatMap((entry) => {
+    const owner = owners.get(entry.entityId);
+    owners.set(entry.entityId, owner ?? entry);
+    return owner
+      ? [
+          `${entry.entityName}: @RetentionEntityId ${entry.entityId} belongs to ${owner.entityName} already; give it one of its own.`,
+        ]
+      : [];
+  });
+}
+
+function sharedTables(
+  entries: readonly RetentionEntry[],
+  model: readonly EntityMetadata[],
+  defaultSchema: string,
+): string[] {
+  return entries.flatMap((entry) =>
+    model
+      .filter(
+        (meta) =>
+          meta.class !== entry.entityClass &&
+          meta.tableName === entry.table &&
+          (meta.schema ?? defaultSchema) === entry.schema,
+      )
+      .map(
+        (meta) =>
+          `${entry.entityName}: table ${tableName(entry)} is mapped by ${meta.className} too; a retained entity needs a table of its own.`,
+      ),
+  );
+}
+
+function schemaOfCohortTables(model: readonly EntityMetadata[], defaultSchema: string, problems: string[]): string {
+  const roles = Object.keys(COHORT_TABLES) as (keyof typeof COHORT_TABLES)[];
+  const found = roles.flatMap((role) => model.find((meta) => meta.className === entityName(role)) ?? []);
+  if (found.length < roles.length) {
+    problems.push(
+      "Cohort's tables are not in the ORM model: add ...cohortEntities({ schema }) to the entities of the MikroORM configuration.",
+    );
+  }
+  return found[0]?.schema ?? defaultSchema;
+}

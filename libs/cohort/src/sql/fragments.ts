@@ -1,0 +1,60 @@
+import { type RawBuilder, sql } from 'kysely';
+import type { RetainedColumn, RetentionEntry } from '../registry/retention-entry.js';
+import { COHORT_TABLES } from '../schema/cohort-entities.js';
+
+export type Fragment = RawBuilder<unknown>;
+
+/** One of Cohort's own tables, qualified and quoted. */
+export function cohortTable(schema: string, role: keyof typeof COHORT_TABLES): Fragment {
+  return sql.id(schema, COHORT_TABLES[role]);
+}
+
+/** The retained table itself, qualified and quoted. */
+export function retainedTable(entry: RetentionEntry): Fragment {
+  return sql.id(entry.schema, entry.table);
+}
+
+/** `t.column`, quoted. */
+export function columnOf(alias: string, column: Pick<RetainedColumn, 'name'>): Fragment {
+  return sql.id(alias, column.name);
+}
+
+/** The text of a record id as the database prints it: what holds and the ledger know a row by. */
+export function recordIdText(alias: string, entry: RetentionEntry): Fragment {
+  return sql`${columnOf(alias, entry.recordId)}::pg_catalog.text`;
+}
+
+const TYPE = /^[a-z_][a-z0-9_ ]*(\.[a-z_][a-z0-9_]*)?(\(\d+(,\s*\d+)?\))?( with(out)? time zone)?(\[\])?$/i;
+const WITHOUT_MODIFIER: Readonly<Record<string, string>> = { char: 'bpchar', character: 'bpchar', bit: 'varbit' };
+
+/**
+ * A column's type for a cast of a parameter, without its length: an explicit cast to varchar(5) cuts silently, an
+ * assignment raises 22001. The text comes from the ORM model and is checked before it becomes SQL.
+ */
+export function castType(column: Pick<RetainedColumn, 'type' | 'name'>): Fragment {
+  if (!TYPE.test(column.type))
+    throw new Error(`Column ${column.name} has a type that cannot be written in a cast: ${column.type}`);
+  const bare = column.type.replace(/\s*\([^)]*\)/, '');
+  return sql.raw(WITHOUT_MODIFIER[bare.toLowerCase()] ?? bare);
+}
+
+/** Instants travel as ISO text: a Date would be written in the process's own zone. */
+export function isoInstants(instants: readonly Date[]): string[] {
+  return instants.map((instant) => instant.toISOString());
+}
+
+/** `and`-joins what is there. */
+export function allOf(...conditions: readonly (Fragment | null | undefined)[]): Fragment {
+  const present = conditions.filter((condition) => condition != null);
+  return present.length === 0 ? sql`true` : sql.join(present, sql`\n  and `);
+}
+
+/** Milliseconds since the epoch: a timestamp's text depends on the session, and its microseconds do not fit a Date. */
+export function millis(instant: Fragment): Fragment {
+  return sql`pg_catalog.floor(extract(epoch from ${instant}) * 1000)::pg_catalog.int8`;
+}
+
+/** The Date of a `millis` column. */
+export function fromMillis(milliseconds: string | null | undefined): Date | null {
+  return milliseconds == null ? null : new Date(Number(milliseconds));
+}

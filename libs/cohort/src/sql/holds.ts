@@ -1,0 +1,161 @@
+import { sql } from 'kysely';
+import type { RetentionEntry } from '../registry/retention-entry.js';
+import {
+  type Fragment,
+  castType,
+  cohortTable,
+  columnOf,
+  fromMillis,
+  millis,
+  recordIdText,
+  retainedTable,
+} from './fragments.js';
+import type { Executor } from './transaction.js';
+
+/**
+ * The one definition of "held": the record ids of an entity under an active hold. Matched without the tenant, since a
+ * record id is unique by itself and a tenant could only lose protection. A hold that is visible protects whatever its
+ * created_at says (the clock of a failed-over primary may have been ahead); expiry and release are judged by
+ * statement_timestamp(), because now() stands still inside a transaction.
+ */
+export function heldRecords(cohortSchema: string, entityId: string): Fragment {
+  return sql`select h.record_id
+    from ${cohortTable(cohortSchema, 'holds')} as h
+    where h.retention_entity_id = ${entityId}::pg_catalog.uuid
+      and h.scope_kind = 'record'
+      and (h.removed_at is null or h.removed_at > pg_catalog.statement_timestamp())
+      and (h.expires_at is null or h.expires_at > pg_catalog.statement_timestamp())`;
+}
+
+/** True for a row of `alias` that no active hold covers. */
+export function notHeld(cohortSchema: string, entry: RetentionEntry, alias = 't'): Fragment {
+  return sql`not exists (select 1 from (${heldRecords(cohortSchema, entry.entityId)}) as held where held.record_id = ${recordIdText(alias, entry)})`;
+}
+
+export interface LockedTarget {
+  readonly ord: number;
+  readonly recordId: string;
+  readonly tenantId: string | null;
+}
+
+/**
+ * The rows that holds are asked for, locked against every mutation, in the order of their ids. FOR SHARE and not a
+ * plain read: a row deleted since the caller's snapshot must raise 40001 under repeatable read.
+ */
+export async function lockHoldTargets(
+  tx: Executor,
+  entry: RetentionEntry,
+  recordIds: readonly string[],
+): Promise<LockedTarget[]> {
+  const tenant = entry.tenant ? sql`${columnOf('t', entry.tenant)}::pg_catalog.text` : sql`null::pg_catalog.text`;
+  const { rows } = await sql<{ ord: string; record_id: string; tenant_id: string | null }>`
+    select i.ord, ${recordIdText('t', entry)} as record_id, ${tenant} as tenant_id
+    from pg_catalog.unnest(${recordIds}::${castType(entry.recordId)}[]) with ordinality as i(id, ord)
+    join ${retainedTable(entry)} as t on ${columnOf('t', entry.recordId)} = i.id
+    order by ${columnOf('t', entry.recordId)}
+    for share of t`.execute(tx);
+  return rows.map((row) => ({ ord: Number(row.ord), recordId: row.record_id, tenantId: row.tenant_id }));
+}
+
+export interface HoldRow {
+  readonly holdId: string;
+  readonly entityId: string;
+  readonly recordId: string;
+  readonly tenantId: string | null;
+  readonly reason: string;
+  readonly createdAt: Date | null;
+  readonly expiresAt: Date | null;
+}
+
+/** created_at is the earlier of the requested instant and the database's: an application clock ahead opens no gap. */
+export async function insertHolds(tx: Executor, cohortSchema: string, holds: readonly HoldRow[]): Promise<void> {
+  await sql`
+    insert into ${cohortTable(cohortSchema, 'holds')}
+      (hold_id, scope_kind, retention_entity_id, record_id, tenant_id, reason, created_at, expires_at)
+    select h.hold_id, 'record', h.entity_id, h.record_id, h.tenant_id, h.reason,
+      least(h.created_at, pg_catalog.statement_timestamp()), h.expires_at
+    from pg_catalog.jsonb_to_recordset(${JSON.stringify(
+      holds.map((hold) => ({
+        hold_id: hold.holdId,
+        entity_id: hold.entityId,
+        record_id: hold.recordId,
+        tenant_id: hold.tenantId,
+        reason: hold.reason,
+        created_at: hold.createdAt,
+        expires_at: hold.expiresAt,
+      })),
+    )}::pg_catalog.jsonb) as h(hold_id pg_catalog.uuid, entity_id pg_catalog.uuid, record_id pg_catalog.text, tenant_id pg_catalog.text,
+      reason pg_catalog.text, created_at pg_catalog.timestamptz, expires_at pg_catalog.timestamptz)`.execute(tx);
+}
+
+/** Stamps removed_at once. False: no such hold, or released before. */
+export async function releaseHold(
+  tx: Executor,
+  cohortSchema: string,
+  holdId: string,
+  at: Date | null,
+): Promise<boolean> {
+  const { numAffectedRows } = await sql`
+    update ${cohortTable(cohortSchema, 'holds')}
+    set removed_at = coalesce(${at?.toISOString() ?? null}::pg_catalog.timestamptz, pg_catalog.statement_timestamp())
+    where hold_id = ${holdId}::pg_catalog.uuid and removed_at is null`.execute(tx);
+  return numAffectedRows === 1n;
+}
+
+export interface StoredHold {
+  readonly holdId: string;
+  readonly entityId: string;
+  readonly recordId: string;
+  readonly tenantId: string | null;
+  readonly reason: string;
+  readonly createdAt: Date;
+  readonly expiresAt: Date | null;
+  readonly removedAt: Date | null;
+}
+
+export interface HoldFilter {
+  readonly asOf: Date | null;
+  readonly entityId?: string | undefined;
+  readonly tenantId?: string | null | undefined;
+  readonly recordId?: string | undefined;
+}
+
+/**
+ * Holds active as of an instant: created at or before it, not yet expired or released at it. Without an instant the
+ * database's own is taken, and a visible hold counts whatever its created_at says.
+ */
+export async function selectHolds(tx: Executor, cohortSchema: string, filter: HoldFilter): Promise<StoredHold[]> {
+  const asOf = filter.asOf
+    ? sql`${filter.asOf.toISOString()}::pg_catalog.timestamptz`
+    : sql`pg_catalog.statement_timestamp()`;
+  const { rows } = await sql<Record<string, string | null>>`
+    select h.hold_id as "holdId", h.retention_entity_id as "entityId", h.record_id as "recordId", h.tenant_id as "tenantId",
+      h.reason, ${millis(sql`h.created_at`)} as "createdAt", ${millis(sql`h.expires_at`)} as "expiresAt",
+      ${millis(sql`h.removed_at`)} as "removedAt"
+    from ${cohortTable(cohortSchema, 'holds')} as h
+    where h.scope_kind = 'record'
+      ${filter.asOf ? sql`and h.created_at <= ${asOf}` : sql``}
+      and (h.removed_at is null or h.removed_at > ${asOf})
+      and (h.expires_at is null or h.expires_at > ${asOf})
+      ${filter.entityId === undefined ? sql`` : sql`and h.retention_entity_id = ${filter.entityId}::pg_catalog.uuid`}
+      ${filter.tenantId === undefined ? sql`` : sql`and h.tenant_id is not distinct from ${filter.tenantId}::pg_catalog.text`}
+      ${filter.recordId === undefined ? sql`` : sql`and h.record_id = ${filter.recordId}`}
+    order by h.retention_entity_id, h.record_id, h.hold_id`.execute(tx);
+  return rows.map(
+    (row) =>
+      ({
+        ...row,
+        createdAt: fromMillis(row.createdAt),
+        expiresAt: fromMillis(row.expiresAt),
+        removedAt: fromMillis(row.removedAt),
+      }) as StoredHold,
+  );
+}
+
+/** The database's own spelling of a record id, whether or not the row exists. */
+export async function canonicalRecordId(tx: Executor, entry: RetentionEntry, recordId: string): Promise<string> {
+  const { rows } = await sql<{
+    id: string;
+  }>`select (${recordId}::${castType(entry.recordId)})::pg_catalog.text as id`.execute(tx);
+  return rows[0]!.id;
+}

@@ -1,0 +1,252 @@
+import { sql } from 'kysely';
+import { Strategy } from '../domain/strategy.js';
+import type { RetentionEntry } from '../registry/retention-entry.js';
+import { type Fragment, allOf, castType, columnOf, isoInstants, recordIdText, retainedTable } from './fragments.js';
+import { heldRecords, notHeld } from './holds.js';
+import { type ForeignKey, blockedBy } from './foreign-keys.js';
+import type { Executor } from './transaction.js';
+
+/** One tenant of a walk: what differs between tenants travels as columns of an array. */
+export interface TenantSlice {
+  readonly tenantId: string;
+  readonly cutoff: Date;
+}
+
+/** Which rows are meant: of one entity, due under one strategy, for a set of tenants. Everything that counts, locks or changes takes one. */
+export interface Selection<Slice extends TenantSlice = TenantSlice> {
+  readonly entry: RetentionEntry;
+  readonly strategy: Exclude<Strategy, 'exempt'>;
+  readonly cohortSchema: string;
+  readonly slices: readonly Slice[];
+}
+
+/** What only mutations add: rows that must be passed over for now. */
+export interface Exclusions {
+  /** Ids (as text) that the table refused to change in this walk. */
+  readonly refused: readonly string[];
+  readonly foreignKeys: readonly ForeignKey[];
+}
+
+/** The tenants of a selection as rows: ord (from 1), tenant, cutoff, and what `extra` adds. */
+export function tenantRows(selection: Selection, extra: readonly { name: string; array: Fragment }[] = []): Fragment {
+  const { entry, slices } = selection;
+  const columns = [
+    {
+      name: 'tenant',
+      array: entry.tenant
+        ? sql`${slices.map((slice) => slice.tenantId)}::${castType(entry.tenant)}[]`
+        : sql`${slices.map(() => null)}::pg_catalog.text[]`,
+    },
+    { name: 'cutoff', array: sql`${isoInstants(slices.map((slice) => slice.cutoff))}::pg_catalog.timestamptz[]` },
+    ...extra,
+  ];
+  const sources = columns.map((column) => sql`pg_catalog.unnest(${column.array})`);
+  const names = columns.map((column) => sql.id(column.name));
+  return sql`select p.* from rows from (${sql.join(sources)}) with ordinality as p(${sql.join(names)}, ord)`;
+}
+
+/** The row belongs to the tenant `p`. */
+function belongs(selection: Selection): Fragment | null {
+  return selection.entry.tenant ? sql`${columnOf('t', selection.entry.tenant)} = p.tenant` : null;
+}
+
+/** The strategy has not been applied to the row yet. Purge leaves no row to ask. */
+export function stillOpen(selection: Pick<Selection, 'entry' | 'strategy'>): Fragment | null {
+  const { entry, strategy } = selection;
+  switch (strategy) {
+    case Strategy.Purge:
+      return null;
+    case Strategy.SoftDelete:
+      return entry.softDeleteFlag
+        ? sql`${columnOf('t', entry.softDeleteFlag)} = false`
+        : sql`${columnOf('t', entry.deletedAt!)} is null`;
+    case Strategy.Anonymise:
+      return sql`${columnOf('t', entry.anonymisedAt!)} is null`;
+  }
+}
+
+/** The row is due, held or not: its tenant's, strictly older than the cutoff, open for the strategy. */
+function due(selection: Selection): Fragment {
+  return allOf(belongs(selection), sql`${columnOf('t', selection.entry.anchor)} < p.cutoff`, stillOpen(selection));
+}
+
+/** The whole predicate of a mutation. Repeated in every statement that locks or changes rows. */
+export function eligible(selection: Selection, exclusions: Exclusions): Fragment {
+  const { entry, cohortSchema } = selection;
+  return allOf(
+    due(selection),
+    notHeld(cohortSchema, entry),
+    exclusions.refused.length > 0
+      ? sql`${recordIdText('t', entry)} <> all(${[...exclusions.refused]}::pg_catalog.text[])`
+      : null,
+    ...exclusions.foreignKeys.map((key) => sql`not ${blockedBy(key, entry, cohortSchema)}`),
+  );
+}
+
+/** Rows locked for one batch. Their places never leave the database's own text form. */
+export interface LockedRows {
+  readonly count: number;
+  readonly tids: string;
+  readonly oids: string;
+  /** The last tenant reached, as an index into the slices; earlier ones have nothing left in this snapshot. */
+  readonly lastSlice: number;
+  /** The id of the row, as text, where only one was asked for. */
+  readonly recordId: string | null;
+}
+
+export interface LockRequest {
+  readonly limit: number;
+  readonly exclusions: Exclusions;
+  /** Whether an index leads with the tenant and the anchor (or one tenant is asked for). */
+  readonly tenantByTenant: boolean;
+}
+
+/** Locks up to `limit` eligible rows, oldest first, passing over those that somebody else has locked. */
+export async function lockCandidates(
+  tx: Executor,
+  selection: Selection,
+  request: LockRequest,
+): Promise<LockedRows | null> {
+  const { rows } = await sql<{ count: string; tids: string; oids: string; last: string; record_id: string | null }>`
+    select pg_catalog.count(*) as count, pg_catalog.array_agg(c.tid)::pg_catalog.text as tids,
+      pg_catalog.array_agg(c.oid)::pg_catalog.text as oids, pg_catalog.max(c.ord) as last,
+      pg_catalog.max(c.record_id) as record_id
+    from (${request.tenantByTenant ? tenantByTenant(selection, request) : acrossTenants(selection, request)}) as c`.execute(
+    tx,
+  );
+  const row = rows[0]!;
+  if (row.count === '0') return null;
+  return {
+    count: Number(row.count),
+    tids: row.tids,
+    oids: row.oids,
+    lastSlice: Number(row.last) - 1,
+    recordId: row.record_id,
+  };
+}
+
+/** One ordered index scan a tenant, stopped as soon as the batch is full: nothing is sorted, later tenants are not read. */
+function tenantByTenant(selection: Selection, { limit, exclusions }: LockRequest): Fragment {
+  const { entry } = selection;
+  return sql`
+      select c.tid, c.oid, p.ord, c.record_id
+      from (${tenantRows(selection)}) as p
+      cross join lateral (
+        select t.ctid as tid, t.tableoid as oid, ${oneId(entry, limit)} as record_id
+        from ${retainedTable(entry)} as t
+        where ${eligible(selection, exclusions)}
+        order by ${columnOf('t', entry.anchor)}, ${columnOf('t', entry.recordId)}
+        limit ${limit}
+        for update of t skip locked
+      ) as c
+      limit ${limit}`;
+}
+
+/** Without such an index: the oldest rows of all tenants together, one scan a batch instead of one a tenant. */
+function acrossTenants(selection: Selection, { limit, exclusions }: LockRequest): Fragment {
+  const { entry } = selection;
+  return sql`
+      select t.ctid as tid, t.tableoid as oid, p.ord, ${oneId(entry, limit)} as record_id
+      from (${tenantRows(selection)}) as p
+      join ${retainedTable(entry)} as t on ${eligible(selection, exclusions)}
+      order by ${columnOf('t', entry.anchor)}, ${columnOf('t', entry.recordId)}
+      limit ${limit}
+      for update of t skip locked`;
+}
+
+/** Ids leave the server only where a single row is tried, to know which one was refused. */
+function oneId(entry: RetentionEntry, limit: number): Fragment {
+  return limit === 1 ? recordIdText('t', entry) : sql`null::pg_catalog.text`;
+}
+
+/** The rows of a lock. A (tableoid, ctid) pair is unique; ctid alone is what finds it without a scan. */
+export function isLocked(locked: LockedRows): Fragment {
+  return sql`t.ctid = any(${locked.tids}::pg_catalog.tid[])
+    and (t.tableoid, t.ctid) in (select * from rows from (pg_catalog.unnest(${locked.oids}::pg_catalog.oid[]), pg_catalog.unnest(${locked.tids}::pg_catalog.tid[])) as l(oid, tid))`;
+}
+
+/** Of rows that were locked and not changed: those that would be selected again at once. */
+export async function stillEligible(
+  tx: Executor,
+  selection: Selection,
+  locked: LockedRows,
+  exclusions: Exclusions,
+): Promise<string[]> {
+  const { rows } = await sql<{ record_id: string }>`
+    select ${recordIdText('t', selection.entry)} as record_id
+    from ${retainedTable(selection.entry)} as t
+    join (${tenantRows(selection)}) as p on ${eligible(selection, exclusions)}
+    where ${isLocked(locked)}`.execute(tx);
+  return rows.map((row) => row.record_id);
+}
+
+/** What a selection holds for one tenant. `left` are due rows that no hold covers; the causes say why they are still there. */
+export interface SelectionCount {
+  readonly slice: number;
+  readonly held: number;
+  readonly left: number;
+  readonly refused: number;
+  readonly nullAnchor: number;
+  /** Rows kept by each foreign key of the exclusions, in their order; a row counts for the first that keeps it. */
+  readonly referenced: readonly number[];
+}
+
+/** Counts by tenant, in one statement; tenants with nothing to count are left out. Preview, dry run and settlement all use it. */
+export async function countSelection(
+  tx: Executor,
+  selection: Selection,
+  exclusions: Exclusions,
+): Promise<SelectionCount[]> {
+  const { entry, cohortSchema } = selection;
+  const isRefused = sql`${recordIdText('t', entry)} = any(${[...exclusions.refused]}::pg_catalog.text[])`;
+  const causes = exclusions.foreignKeys.map(
+    (key, index) => sql`when ${blockedBy(key, entry, cohortSchema)} then ${sql.lit(index)}`,
+  );
+  const cause = causes.length === 0 ? sql`null::pg_catalog.int4` : sql`case ${sql.join(causes, sql` `)} end`;
+  const referenced = exclusions.foreignKeys.map(
+    (_, index) => sql`, coalesce(d.${sql.id(`fk${index}`)}, 0) as ${sql.id(`fk${index}`)}`,
+  );
+  const referencedCounts = exclusions.foreignKeys.map(
+    (_, index) =>
+      sql`, pg_catalog.count(*) filter (where not r.held and not r.refused and r.cause = ${sql.lit(index)}) as ${sql.id(`fk${index}`)}`,
+  );
+  const { rows } = await sql<Record<string, string>>`
+    with p as materialized (${tenantRows(selection)}),
+    held as materialized (${heldRecords(cohortSchema, entry.entityId)}),
+    due as (
+      select r.ord, pg_catalog.count(*) filter (where r.held) as held, pg_catalog.count(*) filter (where not r.held) as left_over,
+        pg_catalog.count(*) filter (where not r.held and r.refused) as refused ${sql.join(referencedCounts, sql``)}
+      from (
+        select p.ord, ${recordIdText('t', entry)} in (select held.record_id from held) as held, ${isRefused} as refused, ${cause} as cause
+        from p
+        join ${retainedTable(entry)} as t on ${due(selection)}
+      ) as r
+      group by r.ord
+    ),
+    no_anchor as (${nullAnchors(selection)})
+    select p.ord, coalesce(d.held, 0) as held, coalesce(d.left_over, 0) as left_over, coalesce(d.refused, 0) as refused,
+      coalesce(n.count, 0) as null_anchor ${sql.join(referenced, sql``)}
+    from p
+    left join due as d on d.ord = p.ord
+    left join no_anchor as n on n.ord = p.ord
+    where d.ord is not null or n.ord is not null`.execute(tx);
+  return rows.map((row) => ({
+    slice: Number(row.ord) - 1,
+    held: Number(row.held),
+    left: Number(row.left_over),
+    refused: Number(row.refused),
+    nullAnchor: Number(row.null_anchor),
+    referenced: exclusions.foreignKeys.map((_, index) => Number(row[`fk${index}`])),
+  }));
+}
+
+/** Rows without an anchor are never due; they are counted so that somebody notices. Holds do not matter here. */
+function nullAnchors(selection: Selection): Fragment {
+  const { entry } = selection;
+  if (!entry.anchor.nullable) return sql`select null::pg_catalog.int8 as ord, 0 as count where false`;
+  return sql`
+      select p.ord, pg_catalog.count(*) as count
+      from p
+      join ${retainedTable(entry)} as t on ${allOf(belongs(selection), sql`${columnOf('t', entry.anchor)} is null`, stillOpen(selection))}
+      group by p.ord`;
+}

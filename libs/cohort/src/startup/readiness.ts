@@ -1,0 +1,105 @@
+import { type MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
+import { CohortConfigurationError } from '../cohort.errors.js';
+import { type CohortOptions, resolveOptions } from '../cohort.options.js';
+import { RetentionRuleProvider } from '../domain/rule-provider.js';
+import { StaticRuleProvider } from '../domain/static-rules.js';
+import { type EngineContext, type EngineLogger, type Probe, inLedger } from '../engine/context.js';
+import { openRuleBook } from '../engine/rule-book.js';
+import { loadTableFacts, orderByForeignKeys, unindexedKeys } from '../engine/table-facts.js';
+import { buildRegistry } from '../registry/retention-registry.js';
+import { COHORT_TABLES } from '../schema/cohort-entities.js';
+import { selectMissingTables } from '../sql/catalog.js';
+import { checkStrategies } from './check-strategies.js';
+
+export interface ReadinessInput {
+  readonly orm: MikroORM;
+  readonly options: CohortOptions;
+  readonly logger: EngineLogger;
+  readonly newId: () => string;
+  readonly probe?: Probe | undefined;
+}
+
+/**
+ * Guards every operation: configuration, model and installed schema are checked before the first, all problems in one
+ * error. A success is remembered for the life of the process, a failure never, so that an operator can mend the schema
+ * and try again. Concurrent first callers share one check.
+ */
+export class Readiness {
+  #ready: Promise<EngineContext> | undefined;
+
+  constructor(private readonly input: ReadinessInput) {}
+
+  context(): Promise<EngineContext> {
+    this.#ready ??= this.#check().catch((error: unknown) => {
+      this.#ready = undefined;
+      throw error;
+    });
+    return this.#ready;
+  }
+
+  async #check(): Promise<EngineContext> {
+    const ctx = checkModel(this.input);
+    await checkSchema(ctx);
+    return ctx;
+  }
+}
+
+/** Everything that needs no database. */
+function checkModel({ orm, options, logger, newId, probe }: ReadinessInput): EngineContext {
+  const driver: object = orm.driver;
+  if (!(driver instanceof PostgreSqlDriver)) {
+    throw new CohortConfigurationError([
+      `The MikroORM driver is ${driver.constructor.name}; Cohort works on PostgreSQL (@mikro-orm/postgresql).`,
+    ]);
+  }
+  const problems: string[] = [];
+  const { settings, conventions } = resolveOptions(options, problems);
+  const provider = collect(problems, () =>
+    options.rules instanceof RetentionRuleProvider ? options.rules : new StaticRuleProvider(options.rules),
+  );
+  const registry = collect(problems, () => buildRegistry(orm, conventions));
+  checkPool(orm, settings.parallelism, problems);
+  const rules = provider && registry && openRuleBook(provider, registry, problems);
+  if (rules)
+    for (const entry of registry.entries) problems.push(...checkStrategies(entry, rules.strategiesOf(entry.category)));
+  if (problems.length > 0 || !rules) throw new CohortConfigurationError(problems);
+  return { orm, registry, rules, settings, logger, newId, probe };
+}
+
+/** Everything that only the database can tell. Nothing is ever created or altered. */
+async function checkSchema(ctx: EngineContext): Promise<void> {
+  const { cohortSchema } = ctx.registry;
+  const missing = await inLedger(ctx, (tx) => selectMissingTables(tx, cohortSchema, Object.values(COHORT_TABLES)));
+  const facts = await loadTableFacts(ctx);
+  const problems = [
+    ...missing.map((table) => `Table "${cohortSchema}"."${table}" does not exist; apply the pending migrations.`),
+    ...[...facts.values()].flatMap((fact) => fact.problems.map((problem) => `${fact.entry.entityName}: ${problem}`)),
+  ];
+  if (problems.length > 0) throw new CohortConfigurationError(problems);
+  orderByForeignKeys(facts);
+  for (const key of unindexedKeys(facts.values()))
+    ctx.logger.warn(`Foreign key ${key} has no index on its own columns; every purge scans that table.`);
+}
+
+/** Lanes, the heartbeat and one probe must never wait for each other's connections. */
+function checkPool(orm: MikroORM, parallelism: number, problems: string[]): void {
+  const max = orm.config.get('pool')?.max ?? DEFAULT_POOL_SIZE;
+  if (max < parallelism + 2) {
+    problems.push(
+      `The connection pool holds ${max}; wanted: at least ${parallelism + 2} (parallelism ${parallelism} and two more). Raise pool.max of MikroORM.`,
+    );
+  }
+}
+
+/** Of node-postgres. */
+const DEFAULT_POOL_SIZE = 10;
+
+function collect<T>(problems: string[], make: () => T): T | undefined {
+  try {
+    return make();
+  } catch (error) {
+    if (!(error instanceof CohortConfigurationError)) throw error;
+    problems.push(...error.problems);
+    return undefined;
+  }
+}

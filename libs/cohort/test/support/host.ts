@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto';
+import { MikroORM } from '@mikro-orm/postgresql';
+import { CompiledQuery, type Kysely } from 'kysely';
+import { createTestDatabase } from 'local-stack/testing';
+import {
+  RetentionHolds,
+  RetentionLedger,
+  RetentionPreview,
+  RetentionSweep,
+  type CohortOptions,
+  cohortEntities,
+} from 'nestjs-cohort';
+import type { EngineLogger, Probe } from '../../src/engine/context.js';
+import { Readiness } from '../../src/startup/readiness.js';
+
+type Entities = NonNullable<Parameters<typeof MikroORM.init>[0]>['entities'];
+
+export interface HostOptions {
+  readonly entities: NonNullable<Entities>;
+  readonly options: CohortOptions;
+  /** Schema of Cohort's tables. Default 'retention'. */
+  readonly cohortSchema?: string;
+  readonly poolSize?: number;
+  /** An existing database instead of a new one. */
+  readonly url?: string;
+  readonly probe?: Probe;
+}
+
+export interface Host {
+  readonly url: string;
+  readonly orm: MikroORM;
+  readonly readiness: Readiness;
+  readonly preview: RetentionPreview;
+  readonly sweep: RetentionSweep;
+  readonly holds: RetentionHolds;
+  readonly ledger: RetentionLedger;
+  /** What the engine logged, messages only. */
+  readonly logs: string[];
+  query<T = Record<string, unknown>>(text: string, values?: unknown[]): Promise<T[]>;
+  close(): Promise<void>;
+}
+
+/** A host as a test needs it: a database of its own with the entities' tables and Cohort's, and every port. */
+export async function startHost(input: HostOptions): Promise<Host> {
+  const database = input.url === undefined ? await createTestDatabase({ name: 'cohort' }) : undefined;
+  const url = input.url ?? database!.url;
+  const orm = await MikroORM.init({
+    clientUrl: url,
+    entities: [
+      ...(input.entities as object[]),
+      ...cohortEntities({ schema: input.cohortSchema ?? 'retention' }),
+    ] as never,
+    pool: { max: input.poolSize ?? 10 },
+    discovery: { inferDefaultValues: false },
+    allowGlobalContext: true,
+  });
+  if (database) await orm.schema.create();
+  const logs: string[] = [];
+  const logger: EngineLogger = {
+    log: (message) => void logs.push(message),
+    warn: (message) => void logs.push(message),
+    error: (message, error) => void logs.push(`${message}: ${(error as Error)?.message}`),
+  };
+  const readiness = new Readiness({ orm, options: input.options, logger, newId: randomUUID, probe: input.probe });
+  return {
+    url,
+    orm,
+    readiness,
+    preview: new RetentionPreview(readiness),
+    sweep: new RetentionSweep(readiness),
+    holds: new RetentionHolds(readiness),
+    ledger: new RetentionLedger(readiness),
+    logs,
+    query: async <T>(text: string, values: unknown[] = []) => {
+      const client = orm.em.getDriver().getConnection().getClient() as unknown as Kysely<unknown>;
+      return (await client.executeQuery(CompiledQuery.raw(text, values))).rows as T[];
+    },
+    close: async () => {
+      await orm.close();
+      await database?.drop();
+    },
+  };
+}
+
+/** A latch: whoever waits goes on when it is opened. */
+export function latch(): { readonly opened: Promise<void>; open(): void } {
+  let open!: () => void;
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { opened, open };
+}
