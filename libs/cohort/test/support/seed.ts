@@ -1,0 +1,74 @@
+import { randomUUID } from 'node:crypto';
+import type { Host } from './host.js';
+import { ACME, daysBefore } from './notes.js';
+
+/** Days after which every rule of `notesHost` has run out. */
+export const LONG_AGO = 500;
+
+interface Row {
+  readonly id?: string;
+  readonly tenant?: string;
+  readonly days?: number | null;
+}
+
+/** Session notes; the ids, in the order given. */
+export async function addNotes(host: Host, rows: readonly Row[]): Promise<string[]> {
+  const ids = rows.map((row) => row.id ?? randomUUID());
+  await host.query(
+    `insert into session_notes(id, tenant_id, created_at, body)
+     select * from unnest($1::uuid[], $2::text[], $3::timestamptz[], $4::text[])`,
+    [ids, rows.map((row) => row.tenant ?? ACME.id), rows.map((row) => anchorOf(row)), rows.map(() => 'body')],
+  );
+  return ids;
+}
+
+/** Case contacts; the ids, in the order given. */
+export async function addContacts(host: Host, rows: readonly Row[]): Promise<string[]> {
+  const ids = rows.map((row) => row.id ?? randomUUID());
+  await host.query(
+    `insert into case_contacts(id, tenant_id, created_at, email, full_name, phone, country)
+     select i.id, i.tenant, i.at, 'ada@mail.test', 'Ada Example', '+44 1', 'UK' from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as i(id, tenant, at)`,
+    [ids, rows.map((row) => row.tenant ?? ACME.id), rows.map((row) => anchorOf(row))],
+  );
+  return ids;
+}
+
+let ticket = 0;
+
+/** Tickets; the ids, in the order given. */
+export async function addTickets(host: Host, rows: readonly Row[]): Promise<string[]> {
+  const ids = rows.map((row) => row.id ?? String(++ticket));
+  await host.query(
+    `insert into tickets(id, tenant_id, closed_at, is_deleted)
+     select i.id, i.tenant, i.at, false from unnest($1::int[], $2::text[], $3::timestamptz[]) as i(id, tenant, at)`,
+    [ids, rows.map((row) => row.tenant ?? ACME.id), rows.map((row) => anchorOf(row))],
+  );
+  return ids;
+}
+
+function anchorOf({ days = LONG_AGO }: Row): string | null {
+  return days === null ? null : daysBefore(days).toISOString();
+}
+
+/** How many rows a table has, all or some of them. */
+export async function countRows(host: Host, table: string, where = 'true', values: unknown[] = []): Promise<number> {
+  const [row] = await host.query<{ n: number }>(`select count(*)::int as n from ${table} where ${where}`, values);
+  return row!.n;
+}
+
+/** Returns once a backend of this database waits for a lock, so that a race is arranged without a sleep. */
+export async function somebodyWaits(host: Host): Promise<void> {
+  for (;;) {
+    const waiting = await countRows(
+      host,
+      'pg_stat_activity',
+      `datname = current_database() and wait_event_type = 'Lock'`,
+    );
+    if (waiting > 0) return;
+  }
+}
+
+/** A hold request with the parts that do not matter filled in. */
+export function holdOn(entity: object | string, recordId: string, tenant = ACME) {
+  return { holdId: randomUUID(), entity, recordId, tenant, reason: 'matter 7' };
+}
