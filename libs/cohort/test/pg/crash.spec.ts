@@ -1,0 +1,204 @@
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import type { Probe } from '../../src/engine/context.js';
+import { type Host, latch, startHost } from '../support/host.js';
+import { ACME, NOW, notesHost } from '../support/notes.js';
+import { addNotes, countRows } from '../support/seed.js';
+
+const PROGRAM = fileURLToPath(new URL('../programs/sweeper.mjs', import.meta.url));
+const ROWS = 1000;
+
+const hosts: Host[] = [];
+const children: ChildProcess[] = [];
+afterEach(async () => {
+  for (const child of children.splice(0))
+    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+
+async function open(input: { url?: string; probe?: Probe } = {}): Promise<Host> {
+  const options = {
+    ...notesHost.options,
+    rules: {
+      ...notesHost.options.rules,
+      'session-notes': { period: 'P30D', strategy: 'purge' as const, auditRowDetail: 'perRow' as const },
+    },
+    sweepBatchSize: 100,
+  };
+  const host = await startHost({ ...notesHost, options, ...input });
+  hosts.push(host);
+  return host;
+}
+
+const manyNotes = () => Array.from({ length: ROWS }, () => ({}));
+
+/** Starts a sweeping process and returns once it stands at `point`. */
+async function sweeperAt(host: Host, point: string, passes: number): Promise<ChildProcess> {
+  const child = fork(PROGRAM, [host.url, point, String(passes)], {
+    execArgv: [],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+  });
+  children.push(child);
+  const [message] = (await once(child, 'message')) as [string];
+  expect(message).toBe('there');
+  return child;
+}
+
+/** What the clock would do: the pass has given no sign of life for longer than the settle timeout. */
+const letHeartbeatsAge = (host: Host) =>
+  host.query(`update retention.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
+
+/** Ledger and data say the same: what is gone, what was counted, what was written down row by row. */
+async function expectLedgerToEqualData(host: Host): Promise<number> {
+  const gone = ROWS - (await countRows(host, 'session_notes'));
+  const { items } = await host.ledger.runs();
+  expect(items.reduce((sum, run) => sum + run.totalAffected, 0)).toBe(gone);
+  const runs = await Promise.all(items.map((run) => host.ledger.run(run.sweepId)));
+  expect(runs.flatMap((run) => run!.summaries).reduce((sum, each) => sum + each.affected, 0)).toBe(gone);
+  expect(await countRows(host, 'retention.sweep_run_row_detail')).toBe(gone);
+  return gone;
+}
+
+/** Until the server has noticed that the process is gone and has rolled back what it left open. */
+async function noLocksLeft(host: Host): Promise<void> {
+  while (
+    (await countRows(host, 'pg_stat_activity', `datname = current_database() and state like 'idle in transaction%'`)) >
+    0
+  );
+}
+
+describe('a sweeper killed with SIGKILL', () => {
+  test.each([
+    { where: 'between two batches', point: 'committed', passes: 2, gone: 300 },
+    { where: 'inside a batch, rows locked', point: 'locked', passes: 3, gone: 300 },
+    { where: 'inside a batch, rows deleted', point: 'mutated', passes: 3, gone: 300 },
+    { where: 'before its first batch', point: 'before-lock', passes: 0, gone: 0 },
+  ])('$where leaves a ledger that equals the data, and the next run finishes', async ({ point, passes, gone }) => {
+    const host = await open();
+    await addNotes(host, manyNotes());
+    const child = await sweeperAt(host, point, passes);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await noLocksLeft(host);
+    expect(await expectLedgerToEqualData(host)).toBe(gone);
+    const [crashed] = (await host.ledger.runs()).items;
+    expect(crashed).toMatchObject({ status: 'started', settledAt: null });
+
+    await letHeartbeatsAge(host);
+    const next = await host.sweep.sweep(ACME, NOW);
+    expect(next.status).toBe('succeeded');
+    expect(next.counts.find((each) => each.entity === 'SessionNote')).toMatchObject({
+      affected: ROWS - gone,
+      skipped: 0,
+    });
+    expect(await expectLedgerToEqualData(host)).toBe(ROWS);
+    expect(await host.ledger.run(crashed!.sweepId)).toMatchObject({
+      status: 'failed',
+      totalAffected: gone,
+      error: expect.stringContaining('recovered'),
+    });
+    expect(await countRows(host, 'retention.sweep_progress')).toBe(0);
+  });
+
+  test('is not recovered while its heartbeat is fresh', async () => {
+    const host = await open();
+    await addNotes(host, manyNotes());
+    const child = await sweeperAt(host, 'committed', 0);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await host.sweep.sweep(ACME, NOW);
+    expect((await host.ledger.runs()).items.map((run) => run.status).sort()).toEqual(['started', 'succeeded']);
+  });
+});
+
+describe('an owner that was paused and wakes up after its run was recovered', () => {
+  async function pausedAt(point: string, passes: number) {
+    const reached = latch();
+    const resume = latch();
+    let left = passes;
+    const host = await open({
+      probe: async (at, entity) => {
+        if (at !== point || entity !== 'SessionNote' || left-- !== 0) return;
+        reached.open();
+        await resume.opened;
+      },
+    });
+    await addNotes(host, manyNotes());
+    const sweep = host.sweep.sweep(ACME, NOW).then(
+      (result) => result.status,
+      (error: { code: string }) => error.code,
+    );
+    await reached.opened;
+    return { host, sweep, go: resume.open };
+  }
+
+  test.each([
+    { point: 'committed', passes: 1 },
+    { point: 'before-lock', passes: 2 },
+    { point: 'locked', passes: 2 },
+  ])('commits nothing more: paused at $point', async ({ point, passes }) => {
+    const { host, sweep, go } = await pausedAt(point, passes);
+    await letHeartbeatsAge(host);
+    const other = await open({ url: host.url });
+    const recovering = await other.sweep.sweep(ACME, NOW);
+    const gone = await expectLedgerToEqualData(other);
+    go();
+    expect(await sweep).toBe('run-lost');
+    expect(await expectLedgerToEqualData(other)).toBe(gone);
+    expect(recovering.status).toBe('succeeded');
+    const statuses = (await other.ledger.runs()).items.map((run) => run.status).sort();
+    expect(statuses).toEqual(['failed', 'succeeded']);
+    await other.sweep.sweep(ACME, NOW);
+    expect(await expectLedgerToEqualData(other)).toBe(ROWS);
+  });
+
+  test('is not recovered in the middle of a batch: its lane is locked, which is a sign of life', async () => {
+    const locked = latch();
+    const aged = latch();
+    const mutated = latch();
+    const resume = latch();
+    let first = true;
+    const host = await open({
+      probe: async (at) => {
+        if (!first || (at !== 'locked' && at !== 'mutated')) return;
+        (at === 'locked' ? locked : mutated).open();
+        await (at === 'locked' ? aged : resume).opened;
+        if (at === 'mutated') first = false;
+      },
+    });
+    await addNotes(host, manyNotes());
+    const sweep = host.sweep.sweep(ACME, NOW);
+    await locked.opened;
+    await letHeartbeatsAge(host);
+    aged.open();
+    await mutated.opened;
+    const other = await open({ url: host.url });
+    await other.sweep.sweep(ACME, NOW);
+    expect((await other.ledger.runs()).items.map((run) => run.status).sort()).toEqual(['started', 'succeeded']);
+    resume.open();
+    expect((await sweep).status).toBe('succeeded');
+    expect(await expectLedgerToEqualData(other)).toBe(ROWS);
+  });
+});
+
+describe('recovery by several processes at once', () => {
+  test('ends an abandoned run once', async () => {
+    const host = await open();
+    await addNotes(host, manyNotes());
+    const child = await sweeperAt(host, 'committed', 2);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    await letHeartbeatsAge(host);
+    const others = await Promise.all([1, 2, 3].map(() => open({ url: host.url })));
+    await Promise.all([host, ...others].map((each) => each.sweep.sweep(ACME, NOW)));
+    await host.sweep.sweep(ACME, NOW);
+    expect(await expectLedgerToEqualData(host)).toBe(ROWS);
+    const failed = (await host.ledger.runs()).items.filter((run) => run.status === 'failed');
+    expect(failed).toHaveLength(1);
+    expect(
+      host.logs.concat(...others.map((other) => other.logs)).filter((line) => line.includes('abandoned')),
+    ).toHaveLength(1);
+  });
+});
