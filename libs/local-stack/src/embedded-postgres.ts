@@ -43,6 +43,8 @@ const STOP_TIMEOUT_MS = 30_000;
 const POLL_MS = 15;
 const LEFT_BACKENDS_TIMEOUT_MS = 15_000;
 const PORT_ATTEMPTS = 10;
+/** Of what a failed server wrote, for the error. */
+const OUTPUT_LIMIT = 4000;
 const LOG_LIMIT_BYTES = 10 * 1024 * 1024;
 
 /**
@@ -125,17 +127,14 @@ async function tryLaunch(input: LaunchInput, port: number): Promise<ChildProcess
     watch.follow(child.pid);
     child.once('exit', () => watch.follow(undefined));
     if (!(await isReady(folder, child))) {
-      return (await readFile(folder.log))
-        .subarray(isFull ? 0 : size)
-        .toString('utf8')
-        .slice(-4000);
+      const written = (await readFile(folder.log)).subarray(isFull ? 0 : size);
+      return written.toString('utf8').slice(-OUTPUT_LIMIT);
     }
     child.unref();
     return child;
   } catch (error) {
-    const isMissing =
-      (error as NodeJS.ErrnoException).syscall?.startsWith('spawn') &&
-      (error as NodeJS.ErrnoException).code === 'ENOENT';
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    const isMissing = code === 'ENOENT' && syscall?.startsWith('spawn');
     throw isMissing ? new PostgresBinariesMissingError(thisPlatform(), binaries.postgres) : error;
   } finally {
     await log.close();

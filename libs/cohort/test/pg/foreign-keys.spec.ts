@@ -1,0 +1,236 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { CohortConfigurationError, type RetentionSweepResult, Strategy } from 'nestjs-cohort';
+import { type Host, startHost } from '../support/host.js';
+import { ACME, NOW } from '../support/notes.js';
+import { holdOn } from '../support/seed.js';
+import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
+
+const hosts: Host[] = [];
+afterEach(async () => {
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+
+async function open(...names: string[]) {
+  const entities = names.map((name) => retainedTable(name));
+  const host = await startHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names), parallelism: 2 } });
+  hosts.push(host);
+  return { host, entities };
+}
+
+const key = (child: string, parent: string, action = 'no action', rest = '') =>
+  `alter table ${child} add constraint ${child}_${parent}_fk foreign key (parent_id) references ${parent} (id) on delete ${action} ${rest}`;
+const countOf = (result: RetentionSweepResult, entity: string) => result.counts.find((each) => each.entity === entity)!;
+
+describe('foreign keys between retained entities', () => {
+  // acceptance 259, 260; SWP-05
+  test.each(['no action', 'restrict', 'no action deferrable initially deferred'])(
+    'children go before their parents: %s',
+    async (action) => {
+      // By name the parent would come first.
+      const { host } = await open('Album', 'Track');
+      await host.query(
+        key(
+          'track',
+          'album',
+          ...(action.includes('deferrable') ? (['no action', 'deferrable initially deferred'] as const) : [action]),
+        ),
+      );
+      await addRows(host, 'album', [{ id: 1 }, { id: 2 }]);
+      await addRows(host, 'track', [
+        { id: 10, parent: 1 },
+        { id: 11, parent: 1 },
+      ]);
+      const result = await host.sweep.sweep(ACME, NOW);
+      expect(result).toMatchObject({ status: 'succeeded' });
+      expect(result.counts.map((each) => [each.entity, each.affected, each.skipped])).toEqual([
+        ['Track', 2, 0],
+        ['Album', 2, 0],
+      ]);
+    },
+  );
+
+  test('a parent whose child is held or not yet due is skipped, counted by the key that keeps it, and goes when it can', async () => {
+    const { host, entities } = await open('Album', 'Track');
+    await host.query(key('track', 'album', 'restrict'));
+    await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3 }]);
+    await addRows(host, 'track', [
+      { id: 10, parent: 1 },
+      { id: 11, parent: 2, days: 1 },
+      { id: 12, parent: 3 },
+    ]);
+    const hold = holdOn(entities[1]!, '10');
+    await host.holds.create(hold);
+    const result = await host.sweep.sweep(ACME, NOW);
+    expect(countOf(result, 'Track')).toMatchObject({ affected: 1, held: 1, skipped: 0 });
+    expect(countOf(result, 'Album')).toMatchObject({
+      affected: 1,
+      held: 0,
+      skipped: 2,
+      skippedByCause: { 'referenced:public.track.track_album_fk': 2 },
+    });
+    expect(result.status).toBe('succeeded');
+    await host.holds.release(hold.holdId);
+    expect(countOf(await host.sweep.sweep(ACME, NOW), 'Album')).toMatchObject({ affected: 1, skipped: 1 });
+    expect(await idsOf(host, 'album')).toEqual([2]);
+  });
+
+  test('a composite key keeps a row only where all of its columns match', async () => {
+    const { host } = await open('Album');
+    await host.query('alter table album add unique (id, tenant_id)');
+    await host.query(
+      `create table sleeve(album_id int, tenant text, foreign key (album_id, tenant) references album (id, tenant_id))`,
+    );
+    await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3 }]);
+    await host.query(`insert into sleeve values (1, 'acme'), (2, null), (null, 'acme')`);
+    expect(countOf(await host.sweep.sweep(ACME, NOW), 'Album')).toMatchObject({ affected: 2, skipped: 1 });
+    expect(await idsOf(host, 'album')).toEqual([1]);
+  });
+
+  test('a cycle has no order and is refused', async () => {
+    const { host } = await open('Album', 'Track');
+    await host.query(key('track', 'album'));
+    await host.query(key('album', 'track'));
+    await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(/cycle of foreign keys \(Album < Track < Album\)/);
+  });
+});
+
+// field case C13
+test('a key added by another team after start keeps its rows, is named, and does not make the sweep loop or fail', async () => {
+  const { host } = await open('Album');
+  await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3 }]);
+  await host.preview.preview(ACME, NOW);
+  await host.query(
+    'create table plugin(album int constraint plugin_keeps_album references album (id) on delete restrict)',
+  );
+  await host.query('insert into plugin values (2)');
+  const result = await host.sweep.sweep(ACME, NOW);
+  expect(result.status).toBe('succeeded');
+  expect(countOf(result, 'Album')).toMatchObject({
+    affected: 2,
+    skipped: 1,
+    skippedByCause: { 'referenced:public.plugin.plugin_keeps_album': 1 },
+  });
+  expect(await idsOf(host, 'album')).toEqual([2]);
+});
+
+test('a cascade into a retained entity that was added after start fails its entity before a row is touched', async () => {
+  const { host } = await open('Album', 'Track');
+  await addRows(host, 'album', [{ id: 1 }]);
+  await addRows(host, 'track', [{ id: 10, parent: 1, days: 1 }]);
+  await host.preview.preview(ACME, NOW);
+  await host.query(key('track', 'album', 'cascade'));
+  const result = await host.sweep.sweep(ACME, NOW);
+  expect(result.status).toBe('partiallyFailed');
+  expect(result.entityFailures.map((failure) => failure.entity)).toEqual(['Album']);
+  expect([await idsOf(host, 'album'), await idsOf(host, 'track')]).toEqual([[1], [10]]);
+});
+
+// acceptance 122, 131; VAL-52, VAL-53
+test.each([
+  { path: 'directly', sql: [key('track', 'album', 'cascade')] },
+  {
+    path: 'through a table that is not retained',
+    sql: [
+      'create table shelf(id int primary key, album int references album (id) on delete cascade)',
+      'alter table track add foreign key (parent_id) references shelf (id) on delete cascade',
+    ],
+  },
+  { path: 'to itself', sql: [key('album', 'album', 'cascade')] },
+])('a purge that would cascade into a retained entity $path is refused at start', async ({ sql }) => {
+  const { host } = await open('Album', 'Track');
+  for (const statement of sql) await host.query(statement);
+  await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(CohortConfigurationError);
+  await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(/ON DELETE CASCADE/);
+});
+
+test('a cascade into a table that is not retained is allowed', async () => {
+  const { host } = await open('Album');
+  await host.query('create table sleeve(id int primary key, album int references album (id) on delete cascade)');
+  await addRows(host, 'album', [{ id: 1 }, { id: 2, days: 1 }]);
+  await host.query('insert into sleeve values (1, 1), (2, 2)');
+  expect(countOf(await host.sweep.sweep(ACME, NOW), 'Album')).toMatchObject({ affected: 1 });
+  expect(await idsOf(host, 'sleeve')).toEqual([2]);
+});
+
+describe('a table that refers to itself', () => {
+  test('is swept from the leaves up, the whole chain in one run', async () => {
+    const { host } = await open('Folder');
+    await host.query(key('folder', 'folder'));
+    await addRows(
+      host,
+      'folder',
+      Array.from({ length: 12 }, (_, index) => ({ id: index + 1, parent: index === 0 ? null : index })),
+    );
+    expect(countOf(await host.sweep.sweep(ACME, NOW), 'Folder')).toMatchObject({ affected: 12, skipped: 0 });
+  });
+
+  test('keeps the ancestors of a held row, and lets a row that refers to itself go', async () => {
+    const { host, entities } = await open('Folder');
+    await host.query(key('folder', 'folder'));
+    await addRows(host, 'folder', [
+      { id: 1 },
+      { id: 2, parent: 1 },
+      { id: 3, parent: 2 },
+      { id: 4, parent: 1 },
+      { id: 9, parent: 9 },
+    ]);
+    await host.holds.create(holdOn(entities[0]!, '3'));
+    const result = await host.sweep.sweep(ACME, NOW);
+    expect(countOf(result, 'Folder')).toMatchObject({
+      affected: 2,
+      held: 1,
+      skipped: 2,
+      skippedByCause: { 'referenced:public.folder.folder_folder_fk': 2 },
+    });
+    expect(await idsOf(host, 'folder')).toEqual([1, 2, 3]);
+  });
+});
+
+describe.each(['set null', 'set default'])('a key with ON DELETE %s', (action) => {
+  test('counts as RESTRICT while its child is held: a hold keeps every field', async () => {
+    const { host, entities } = await open('Album', 'Track');
+    await host.query(key('track', 'album', action));
+    await addRows(host, 'album', [{ id: 1 }, { id: 2 }]);
+    await addRows(host, 'track', [
+      { id: 10, parent: 1 },
+      { id: 11, parent: 2, days: 1 },
+    ]);
+    const hold = holdOn(entities[1]!, '10');
+    await host.holds.create(hold);
+    expect(countOf(await host.sweep.sweep(ACME, NOW), 'Album')).toMatchObject({ affected: 1, skipped: 1 });
+    expect(await host.query('select id, parent_id from track order by id')).toEqual([
+      { id: 10, parent_id: 1 },
+      { id: 11, parent_id: null },
+    ]);
+    await host.holds.release(hold.holdId);
+    await host.sweep.sweep(ACME, NOW);
+    expect(await idsOf(host, 'album')).toEqual([]);
+  });
+});
+
+test('a child that this role may not read still keeps its parent: the row is refused and the run says so', async () => {
+  const { host } = await open('Album');
+  await host.query('create table vault(album int references album (id))');
+  await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3 }]);
+  await host.query('insert into vault values (2)');
+  const [{ name }] = (await host.query<{ name: string }>('select current_database() as name')) as [{ name: string }];
+  await host.query(
+    `do $$ begin if not exists (select from pg_roles where rolname = 'cohort_clerk') then create role cohort_clerk login password 'p'; end if; end $$`,
+  );
+  await host.query(`grant all on schema retention to cohort_clerk; grant all on all tables in schema retention to cohort_clerk;
+    grant all on all sequences in schema retention to cohort_clerk; grant select, update, delete on album to cohort_clerk; grant connect on database ${name} to cohort_clerk`);
+  const url = new URL(host.url);
+  url.username = 'cohort_clerk';
+  url.password = 'p';
+  const clerk = await startHost({
+    entities: [retainedTable('Album')],
+    options: { rules: rulesFor(Strategy.Purge, 'Album') },
+    url: url.toString(),
+  });
+  hosts.push(clerk);
+  const result = await clerk.sweep.sweep(ACME, NOW);
+  expect(countOf(result, 'Album')).toMatchObject({ affected: 2, skipped: 1, skippedByCause: { refused: 1 } });
+  expect(result.status).toBe('partiallyFailed');
+  expect(result.entityFailures[0]!.error).toMatch(/code=sqlstate:23503/);
+  expect(await idsOf(host, 'album')).toEqual([2]);
+});
