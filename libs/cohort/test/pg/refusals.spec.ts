@@ -148,7 +148,13 @@ test('a literal too long for its column fails the entity instead of being cut', 
   const Contact = defineEntity({
     name: 'Contact',
     tableName: 'contact',
-    properties: { id: p.integer().primary().autoincrement(false), tenantId: p.text(), createdAt: p.datetime(), anonymisedAt: p.datetime().nullable(), phone: p.string().length(5) },
+    properties: {
+      id: p.integer().primary().autoincrement(false),
+      tenantId: p.text(),
+      createdAt: p.datetime(),
+      anonymisedAt: p.datetime().nullable(),
+      phone: p.string().length(5),
+    },
   });
   retain(Contact, {
     category: 'contact',
@@ -158,9 +164,13 @@ test('a literal too long for its column fails the entity instead of being cut', 
   });
   const host = await startHost({ entities: [Contact], options: { rules: rulesFor(Strategy.Anonymise, 'Contact') } });
   hosts.push(host);
-  await host.query(`insert into contact(id, tenant_id, created_at, phone) select g, 'acme', '2020-01-01', '12345' from generate_series(1, 3) g`);
+  await host.query(
+    `insert into contact(id, tenant_id, created_at, phone) select g, 'acme', '2020-01-01', '12345' from generate_series(1, 3) g`,
+  );
   const result = await host.sweep.sweep(ACME, NOW);
   expect(countOf(result, 'Contact')).toMatchObject({ affected: 0, skipped: 3 });
   expect(result.entityFailures[0]!.error).toMatch(/sqlstate:22001;refusedRows=3/);
-  expect(await host.query('select distinct phone, anonymised_at from contact')).toEqual([{ phone: '12345', anonymised_at: null }]);
+  expect(await host.query('select distinct phone, anonymised_at from contact')).toEqual([
+    { phone: '12345', anonymised_at: null },
+  ]);
 });

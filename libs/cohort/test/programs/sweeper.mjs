@@ -1,4 +1,4 @@
-// A process that sweeps session notes of one tenant and stops for good at a point of its choice, to be killed there.
+// A process that sweeps session notes of one tenant and, at a point of its choice, stops for good, to be killed there.
 // Runs the built library, as a host does. Arguments: url, point, how often to pass the point before stopping.
 import { randomUUID } from 'node:crypto';
 import { MikroORM, defineEntity, p } from '@mikro-orm/postgresql';
@@ -38,6 +38,4 @@ const readiness = new Readiness({
   },
 });
 await new RetentionSweep(readiness).sweep(new TenantContext('acme'), new Date('2026-06-30T12:00:00.000Z'));
-process.send('done');
 await orm.close();
-process.disconnect();
