@@ -230,6 +230,9 @@ function checkOverlap(entry: RetentionEntry, complain: (problem: string) => void
   }
 }
 
+/** Spellings of a column's definition that are no types: they cannot stand in a cast. */
+const SERIALS: Readonly<Record<string, string>> = { smallserial: 'smallint', serial: 'int', bigserial: 'bigint' };
+
 function toColumn(property: EntityProperty): RetainedColumn | undefined {
   const name = property.fieldNames?.[0];
   const type = property.columnTypes?.[0];
@@ -241,7 +244,12 @@ function toColumn(property: EntityProperty): RetainedColumn | undefined {
     !type
   )
     return undefined;
-  return { property: property.name, name, type, nullable: property.nullable === true };
+  return {
+    property: property.name,
+    name,
+    type: SERIALS[type.toLowerCase()] ?? type,
+    nullable: property.nullable === true,
+  };
 }
 
 /** MikroORM's own types for uuid and bigint only change the JavaScript side, never what is stored. */
