@@ -1,0 +1,185 @@
+import { describe, expect, test } from '@jest/globals';
+import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely';
+import type { RetentionEntry } from '../registry/retention-entry.js';
+import { selectCascades, selectForeignKeys, selectMissingTables, selectTables } from './catalog.js';
+import type { ForeignKey } from './foreign-keys.js';
+import { gateKey, lockKeys, recordKey, setLockTimeout } from './hold-locks.js';
+import { canonicalRecordId, insertHolds, lockHoldTargets, releaseHold, selectHolds } from './holds.js';
+import { beat, insertPass, lockAbandoned, selectAbandoned } from './lanes.js';
+import { selectPassSummaries, selectRowDetails, selectRunSummaries, selectRuns } from './ledger-read.js';
+import { deleteUnstartedSummaries, insertRuns, settlePass, writeSummaries } from './ledger.js';
+import { type Mutation, mutateLocked } from './mutate.js';
+import { type LockedRows, type Selection, countSelection, lockCandidates, stillEligible } from './selection.js';
+import type { Executor } from './transaction.js';
+
+const column = (name: string, type: string, nullable = false) => ({ property: name, name, type, nullable });
+
+const NOTE: RetentionEntry = {
+  entityClass: class {},
+  entityName: 'Note',
+  entityId: 'a3f467fe-c5d0-4f17-9897-83c373cc1dc8',
+  category: 'notes',
+  auditRowDetail: 'inherit',
+  schema: 'app',
+  table: 'notes',
+  recordId: column('id', 'uuid'),
+  tenant: column('tenant_id', 'uuid'),
+  anchor: column('created_at', 'timestamptz', true),
+  softDeleteFlag: column('is_deleted', 'boolean'),
+  deletedAt: column('deleted_at', 'timestamptz', true),
+  anonymisedAt: column('anonymised_at', 'timestamptz', true),
+  scrubs: [
+    { column: column('email', 'varchar(40)', true), method: 'null', literal: undefined },
+    { column: column('initials', 'char(2)'), method: 'fixedLiteral', literal: 'XX' },
+  ],
+};
+const TENANTLESS_NOTE: RetentionEntry = { ...NOTE, tenant: null, anchor: column('seen_at', 'timestamptz') };
+
+const key = (constraint: string, more: Partial<ForeignKey> = {}): ForeignKey => ({
+  constraint,
+  action: 'noAction',
+  childSchema: 'app',
+  childTable: 'replies',
+  childColumns: ['note_id', 'tenant_id'],
+  parentColumns: ['id', 'tenant_id'],
+  selfReference: false,
+  readable: true,
+  childIndexed: true,
+  child: undefined,
+  ...more,
+});
+const EXCLUSIONS = {
+  refused: ['7'],
+  foreignKeys: [
+    key('replies_note_fk'),
+    key('notes_parent_fk', {
+      childTable: 'notes',
+      childColumns: ['parent_id'],
+      parentColumns: ['id'],
+      selfReference: true,
+    }),
+    key('links_note_fk', {
+      action: 'setNull',
+      childColumns: ['note_id'],
+      parentColumns: ['id'],
+      child: { ...NOTE, table: 'links' },
+    }),
+  ],
+};
+const NONE = { refused: [], foreignKeys: [] };
+const FENCE = { passId: 'p', lane: 1, token: 't' };
+const LOCKED: LockedRows = { count: 1, tids: '{"(0,1)"}', oids: '{1}', lastSlice: 0, recordId: null };
+const NOW = new Date('2026-06-30T00:00:00Z');
+
+const selectionOf = (entry: RetentionEntry, strategy: Selection['strategy'], rowDetail = false) => ({
+  entry,
+  strategy,
+  cohortSchema: 'retention',
+  slices: [{ tenantId: 'x', sweepId: 's', cutoff: NOW, rowDetail }],
+});
+const mutation = (entry: RetentionEntry, strategy: Selection['strategy'], rowDetail = false): Mutation => ({
+  selection: selectionOf(entry, strategy, rowDetail),
+  locked: LOCKED,
+  exclusions: NONE,
+  fence: FENCE,
+  passId: 'p',
+  now: NOW,
+});
+
+const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> = {
+  'lock candidates, tenant by tenant': (tx) =>
+    lockCandidates(tx, selectionOf(NOTE, 'purge'), { limit: 5000, exclusions: EXCLUSIONS, tenantByTenant: true }),
+  'lock candidates, across tenants': (tx) =>
+    lockCandidates(tx, selectionOf(NOTE, 'anonymise'), { limit: 5000, exclusions: NONE, tenantByTenant: false }),
+  'lock one candidate, tenantless': (tx) =>
+    lockCandidates(tx, selectionOf(TENANTLESS_NOTE, 'softDelete'), {
+      limit: 1,
+      exclusions: NONE,
+      tenantByTenant: true,
+    }),
+  'still eligible': (tx) => stillEligible(tx, selectionOf(NOTE, 'purge'), LOCKED, NONE),
+  'count, foreseen': (tx) => countSelection(tx, selectionOf(NOTE, 'softDelete'), NONE),
+  'count, left over': (tx) => countSelection(tx, selectionOf(NOTE, 'purge'), EXCLUSIONS),
+  purge: (tx) => mutateLocked(tx, mutation(NOTE, 'purge')),
+  'purge with row details, tenantless': (tx) => mutateLocked(tx, mutation(TENANTLESS_NOTE, 'purge', true)),
+  'soft delete': (tx) => mutateLocked(tx, mutation(NOTE, 'softDelete')),
+  anonymise: (tx) => mutateLocked(tx, mutation(NOTE, 'anonymise')),
+  'lock hold targets': (tx) => lockHoldTargets(tx, NOTE, ['x']),
+  'lock keys': (tx) => lockKeys(tx, [recordKey('e', 'x', null), gateKey('retention', 'e')]),
+  'set lock timeout': (tx) => setLockTimeout(tx, '2s'),
+  'insert holds': (tx) =>
+    insertHolds(tx, 'retention', [
+      { holdId: 'h', entityId: 'e', recordId: 'x', tenantId: null, reason: 'r', createdAt: null, expiresAt: null },
+    ]),
+  'release hold': (tx) => releaseHold(tx, 'retention', 'h', null),
+  'select holds as of': (tx) => selectHolds(tx, 'retention', { asOf: NOW, entityId: 'e', tenantId: 'x' }),
+  'select holds in force': (tx) => selectHolds(tx, 'retention', { asOf: null, entityId: 'e', recordId: 'x' }),
+  'canonical record id': (tx) => canonicalRecordId(tx, NOTE, 'x'),
+  'insert pass': (tx) => insertPass(tx, 'retention', { passId: 'p', trigger: 'manual', dryRun: false, tokens: ['t'] }),
+  'insert runs': (tx) =>
+    insertRuns(
+      tx,
+      'retention',
+      { passId: 'p', trigger: 'manual', dryRun: false, now: NOW, actor: null, engineVersion: '1' },
+      [{ sweepId: 's', tenantId: 'x' }],
+    ),
+  beat: (tx) => beat(tx, 'retention', 'p'),
+  'select abandoned': (tx) => selectAbandoned(tx, 'retention', 1000),
+  'lock abandoned': (tx) => lockAbandoned(tx, 'retention', 'p', 1000),
+  'write summaries': (tx) => writeSummaries(tx, 'retention', FENCE, NOTE, []),
+  'delete unstarted summaries': (tx) => deleteUnstartedSummaries(tx, 'retention', [{ sweepId: 's', entityId: 'e' }]),
+  'settle pass': (tx) =>
+    settlePass(tx, 'retention', { passId: 'p', tokens: ['t'], as: 'settled' }, [], { status: 'failed', error: null }),
+  'select runs': (tx) =>
+    selectRuns(tx, 'retention', { tenantId: 'x', after: { startedAt: NOW, sweepId: 's' }, sweepId: 's', limit: 1 }),
+  'select summaries of a run': (tx) => selectRunSummaries(tx, 'retention', 's'),
+  'select summaries of a pass': (tx) => selectPassSummaries(tx, 'retention', 'p'),
+  'select row details': (tx) => selectRowDetails(tx, 'retention', 's', '0', 10),
+  'select tables': (tx) => selectTables(tx, [NOTE, TENANTLESS_NOTE]),
+  'select foreign keys': (tx) => selectForeignKeys(tx, ['1']),
+  'select cascades': (tx) => selectCascades(tx, ['1']),
+  'select missing tables': (tx) => selectMissingTables(tx, 'retention', ['sweep_run']),
+};
+
+/** The text of a statement, as it would go to the server. What its function makes of no rows does not matter here. */
+async function textOf(statement: (tx: Executor) => Promise<unknown>): Promise<string> {
+  const texts: string[] = [];
+  const db = new Kysely<unknown>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new DummyDriver(),
+      createIntrospector: (each) => new PostgresIntrospector(each),
+      createQueryCompiler: () => new PostgresQueryCompiler(),
+    },
+    log: (event) => void texts.push(event.query.sql),
+  });
+  await statement(db).catch((error: unknown) => {
+    if (!(error instanceof TypeError)) throw error;
+  });
+  expect(texts).toHaveLength(1);
+  return texts[0]!;
+}
+
+/** Keywords of SQL that look like calls. */
+const KEYWORDS = new Set(
+  'all and any array as by case coalesce conflict exists extract filter from greatest in join least lateral not on or over select set using values when where with'.split(
+    ' ',
+  ),
+);
+
+describe.each(Object.entries(STATEMENTS))('%s', (_, statement) => {
+  test('reads as committed', async () => {
+    expect(await textOf(statement)).toMatchSnapshot();
+  });
+
+  // acceptance 185; 5.6 trap 73
+  test('calls nothing and names no table without its schema', async () => {
+    const text = (await textOf(statement)).replace(/--.*$/gm, '').replace(/'[^']*'/g, "''");
+    const calls = [...text.matchAll(/([\w."]+)\s*\(/g)].map((match) => match[1]!.toLowerCase());
+    const aliases = new Set([...text.matchAll(/\b(?:as|recursive) ([a-z_]+)\s*\(/g)].map((match) => match[1]!));
+    expect(calls.filter((name) => /^[a-z_0-9]+$/.test(name) && !KEYWORDS.has(name) && !aliases.has(name))).toEqual([]);
+    const casts = [...text.matchAll(/::\s*([\w."]+)/g)].map((match) => match[1]!);
+    const ofColumns = new Set(['uuid', 'varchar', 'bpchar', 'timestamptz']);
+    expect(casts.filter((type) => !type.startsWith('pg_catalog.') && !ofColumns.has(type))).toEqual([]);
+  });
+});
