@@ -17,10 +17,17 @@ export class ReopenedRowsError extends Error {
   }
 }
 
+/** A row was locked, was due, and is still there: a trigger returned nothing for it, or a policy hid it. */
+export class PassedOverError extends Error {
+  constructor() {
+    super('A trigger or policy of the table passed the row over.');
+  }
+}
+
 /** The entity cannot be swept: too many of its rows refuse, or all that were tried. */
 export class RowsRefusedError extends Error {
   constructor(refused: number, cause: unknown) {
-    super(`${refused} rows could not be changed; the rest of the entity was left alone.`, { cause });
+    super(`${refused} rows could not be changed, so the rest of the entity was left alone.`, { cause });
   }
 }
 

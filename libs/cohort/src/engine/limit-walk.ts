@@ -3,7 +3,7 @@ import { Strategy } from '../domain/strategy.js';
 import type { Fence } from '../sql/lanes.js';
 import { mutateLocked } from '../sql/mutate.js';
 import { type Exclusions, type Selection, lockCandidates, stillEligible } from '../sql/selection.js';
-import { ReopenedRowsError, RowsRefusedError, isBusy, remedyFor } from './batch-failure.js';
+import { PassedOverError, ReopenedRowsError, RowsRefusedError, isBusy, remedyFor } from './batch-failure.js';
 import { type EngineContext, inBatch } from './context.js';
 import type { Pass } from './pass.js';
 import type { PlannedSlice, Walk } from './plan.js';
@@ -11,7 +11,7 @@ import type { TableFacts } from './table-facts.js';
 
 /** Rows hold their locks about this long. A batch that takes longer is followed by a smaller one. */
 const TARGET_MS = 100;
-const MAX_REFUSED = 100;
+const MAX_LEFT_OUT = 100;
 const HOPELESS = 32;
 
 /** A walk that selects rows for changing: never exempt. */
@@ -104,8 +104,7 @@ async function runLane(lane: Lane, start: number): Promise<void> {
         continue;
       }
       state.affected += batch.affected;
-      for (const id of batch.refused)
-        refuse(state, id, new Error('A trigger or policy of the table passed the row over.'));
+      for (const id of batch.refused) leaveOut(state, id, new PassedOverError());
       from = batch.next;
       size = nextSize(size, batch.mutationMs, ctx.settings.sweepBatchSize);
     } catch (error) {
@@ -115,13 +114,11 @@ async function runLane(lane: Lane, start: number): Promise<void> {
         retried = true;
         continue;
       }
-      if (remedy === 'reconnect') throw error;
+      // Where no row was locked yet, the select itself failed, and a smaller batch would fail in the same way.
+      if (remedy === 'reconnect' || !request.locked) throw error;
       retried = false;
-      const tried = request.locked?.recordId;
-      if (size > 1) size = Math.ceil(Math.min(size, request.locked?.count ?? size) / 2);
-      else if (tried == null) throw error;
-      else if (isBusy(error)) state.busy.add(tried);
-      else refuse(state, tried, error);
+      if (size > 1) size = Math.ceil(Math.min(size, request.locked.count) / 2);
+      else leaveOut(state, request.locked.recordId!, error);
     }
   }
 }
@@ -180,11 +177,15 @@ function exclusionsOf({ walk, facts, state }: Lane): Exclusions {
   };
 }
 
-function refuse(state: WalkState, id: string, error: unknown): void {
-  state.refused.add(id);
-  state.refusal = error;
-  const { size } = state.refused;
-  if (size > MAX_REFUSED || (state.affected === 0 && size >= HOPELESS)) throw new RowsRefusedError(size, error);
+/** Leaves a row out for the rest of the walk: busy, to go another time, or refused, for somebody to look at. */
+function leaveOut(state: WalkState, id: string, error: unknown): void {
+  if (isBusy(error)) state.busy.add(id);
+  else {
+    state.refused.add(id);
+    state.refusal = error;
+  }
+  const count = state.refused.size + state.busy.size;
+  if (count > MAX_LEFT_OUT || (state.affected === 0 && count >= HOPELESS)) throw new RowsRefusedError(count, error);
 }
 
 function nextSize(size: number, mutationMs: number, ceiling: number): number {

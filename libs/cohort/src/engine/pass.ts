@@ -153,16 +153,17 @@ async function close(
   const failed = [...pass.failures].flatMap(([sweepId, failures]): FailedEntity[] =>
     failures.map((failure) => ({ sweepId, entityId: failure.entityId })),
   );
-  const settled = await inLedger(ctx, async (tx) => {
+  return inLedger(ctx, async (tx) => {
     if (failed.length > 0) await deleteUnstartedSummaries(tx, cohortSchema, failed);
-    return settlePass(
+    const tokens = pass.fences.map((fence) => fence.token);
+    const settled = await settlePass(
       tx,
       cohortSchema,
-      { passId: pass.passId, tokens: pass.fences.map((fence) => fence.token), as: 'settled' },
+      { passId: pass.passId, tokens, as: 'settled' },
       outcomes,
       otherwise,
     );
+    if (settled.length < pass.runs.length) throw new RunLostError(pass.passId);
+    return settled;
   });
-  if (settled.length < pass.runs.length) throw new RunLostError(pass.passId);
-  return settled;
 }

@@ -134,3 +134,10 @@ export async function selectMissingTables(tx: Executor, schema: string, tables: 
     order by r.name`.execute(tx);
   return rows.map((row) => row.name);
 }
+
+/** The server's deadlock_timeout in milliseconds. */
+export async function selectDeadlockTimeout(tx: Executor): Promise<number> {
+  const { rows } = await sql<{ ms: string }>`
+    select s.setting as ms from pg_catalog.pg_settings as s where s.name = 'deadlock_timeout'`.execute(tx);
+  return Number(rows[0]!.ms);
+}

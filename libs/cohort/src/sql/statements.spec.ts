@@ -1,7 +1,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely';
 import type { RetentionEntry } from '../registry/retention-entry.js';
-import { selectCascades, selectForeignKeys, selectMissingTables, selectTables } from './catalog.js';
+import {
+  selectCascades,
+  selectDeadlockTimeout,
+  selectForeignKeys,
+  selectMissingTables,
+  selectTables,
+} from './catalog.js';
 import type { ForeignKey } from './foreign-keys.js';
 import { gateKey, lockKeys, recordKey, setLockTimeout } from './hold-locks.js';
 import { canonicalRecordId, insertHolds, lockHoldTargets, releaseHold, selectHolds } from './holds.js';
@@ -138,6 +144,7 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'select tables': (tx) => selectTables(tx, [NOTE, TENANTLESS_NOTE]),
   'select foreign keys': (tx) => selectForeignKeys(tx, ['1']),
   'select cascades': (tx) => selectCascades(tx, ['1']),
+  'select deadlock timeout': (tx) => selectDeadlockTimeout(tx),
   'select missing tables': (tx) => selectMissingTables(tx, 'retention', ['sweep_run']),
 };
 

@@ -8,7 +8,7 @@ import { openRuleBook } from '../engine/rule-book.js';
 import { loadTableFacts, orderByForeignKeys, unindexedKeys } from '../engine/table-facts.js';
 import { buildRegistry } from '../registry/retention-registry.js';
 import { COHORT_TABLES } from '../schema/cohort-entities.js';
-import { selectMissingTables } from '../sql/catalog.js';
+import { selectDeadlockTimeout, selectMissingTables } from '../sql/catalog.js';
 import { checkStrategies } from './check-strategies.js';
 
 export interface ReadinessInput {
@@ -55,11 +55,11 @@ function checkModel({ orm, options, logger, newId, probe }: ReadinessInput): Eng
   const problems: string[] = [];
   const { settings, conventions } = resolveOptions(options, problems);
   const provider = collect(problems, () =>
-    options.rules instanceof RetentionRuleProvider ? options.rules : new StaticRuleProvider(options.rules),
+    options?.rules instanceof RetentionRuleProvider ? options.rules : new StaticRuleProvider(options?.rules),
   );
-  const registry = collect(problems, () => buildRegistry(orm, conventions));
+  const registry = buildRegistry(orm, conventions, problems);
   checkPool(orm, settings.parallelism, problems);
-  const rules = provider && registry && openRuleBook(provider, registry, problems);
+  const rules = provider && openRuleBook(provider, registry, problems);
   if (rules)
     for (const entry of registry.entries) problems.push(...checkStrategies(entry, rules.strategiesOf(entry.category)));
   if (problems.length > 0 || !rules) throw new CohortConfigurationError(problems);
@@ -70,13 +70,20 @@ function checkModel({ orm, options, logger, newId, probe }: ReadinessInput): Eng
 async function checkSchema(ctx: EngineContext): Promise<void> {
   const { cohortSchema } = ctx.registry;
   const missing = await inLedger(ctx, (tx) => selectMissingTables(tx, cohortSchema, Object.values(COHORT_TABLES)));
+  const deadlockTimeoutMs = await inLedger(ctx, selectDeadlockTimeout);
+  const { lockTimeoutMs } = ctx.settings;
   const facts = await loadTableFacts(ctx);
   const problems = [
+    ...(lockTimeoutMs < deadlockTimeoutMs
+      ? []
+      : [
+          `lockTimeout is ${lockTimeoutMs} ms; wanted: less than the server's deadlock_timeout (${deadlockTimeoutMs} ms), so that a batch gives way before the server picks a victim.`,
+        ]),
     ...missing.map((table) => `Table "${cohortSchema}"."${table}" does not exist; apply the pending migrations.`),
     ...[...facts.values()].flatMap((fact) => fact.problems.map((problem) => `${fact.entry.entityName}: ${problem}`)),
   ];
+  collect(problems, () => orderByForeignKeys(facts));
   if (problems.length > 0) throw new CohortConfigurationError(problems);
-  orderByForeignKeys(facts);
   for (const key of unindexedKeys(facts.values()))
     ctx.logger.warn(`Foreign key ${key} has no index on its own columns; every purge scans that table.`);
 }

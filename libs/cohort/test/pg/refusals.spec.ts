@@ -143,6 +143,25 @@ test('a row whose cascade waits for somebody else is left as locked, without a f
   expect(await idsOf(host, 'alpha')).toEqual([3]);
 });
 
+test('a table that somebody else keeps locked fails its entity soon, instead of being tried row by row for ever', async () => {
+  const host = await startHost({
+    entities: [retainedTable('Alpha'), retainedTable('Beta')],
+    options: { rules: rulesFor(Strategy.Purge, 'Alpha', 'Beta'), sweepBatchSize: 64, lockTimeout: 10 },
+  });
+  hosts.push(host);
+  for (const table of ['alpha', 'beta']) await addRows(host, table, range(1, 500));
+  await host.orm.em.fork().transactional(async (em) => {
+    await em.execute('lock table alpha in share mode');
+    const result = await host.sweep.sweep(ACME, NOW);
+    expect(result.status).toBe('partiallyFailed');
+    expect(result.entityFailures).toMatchObject([
+      { entity: 'Alpha', error: expect.stringContaining('sqlstate:55P03') },
+    ]);
+    expect(countOf(result, 'Beta')).toMatchObject({ affected: 500 });
+  });
+  expect(countOf(await host.sweep.sweep(ACME, NOW), 'Alpha')).toMatchObject({ affected: 500 });
+});
+
 // acceptance 251; ANON-10
 test('a literal too long for its column fails the entity instead of being cut', async () => {
   const Contact = defineEntity({
