@@ -11,6 +11,7 @@ import {
   TENANTLESS,
   TENANTLESS_ID,
   TenantContext,
+  retain,
 } from 'nestjs-cohort';
 import { ENGINE_VERSION } from '../../src/version.js';
 import { type Host, type HostOptions, startHost } from '../support/host.js';
@@ -215,6 +216,123 @@ describe('a sweep', () => {
   });
 });
 
+describe('an entity', () => {
+  // acceptance 290; META-02, RULE-12
+  test('decides for itself whether the ledger keeps its rows, before its rule does', async () => {
+    const Memo = defineEntity({
+      name: 'Memo',
+      tableName: 'memos',
+      properties: { id: p.integer().primary(), tenantId: p.text(), at: p.datetime() },
+    });
+    const Draft = defineEntity({
+      name: 'Draft',
+      tableName: 'drafts',
+      properties: { id: p.integer().primary(), tenantId: p.text(), at: p.datetime() },
+    });
+    retain(Memo, {
+      category: 'memo',
+      anchor: 'at',
+      entityId: '5f0c2a3e-0000-4000-8000-000000000001',
+      auditRowDetail: 'perRow',
+    });
+    retain(Draft, {
+      category: 'draft',
+      anchor: 'at',
+      entityId: '5f0c2a3e-0000-4000-8000-000000000002',
+      auditRowDetail: 'summaryOnly',
+    });
+    const host = await open({
+      entities: [Memo, Draft],
+      options: {
+        rules: {
+          memo: { period: 'P30D', strategy: 'purge' },
+          draft: { period: 'P30D', strategy: 'purge', auditRowDetail: 'perRow' },
+        },
+      },
+    });
+    await host.query(`insert into memos(tenant_id, at) values ('acme', '2020-01-01')`);
+    await host.query(`insert into drafts(tenant_id, at) values ('acme', '2020-01-01')`);
+    const result = await host.sweep.sweep(ACME, NOW);
+    expect(result.counts.map((each) => each.affected)).toEqual([1, 1]);
+    expect((await host.ledger.rowDetails(result.sweepId)).items.map((detail) => detail.entity)).toEqual(['Memo']);
+  });
+
+  // acceptance 146, 231; META-10, META-11
+  test('is found under its mapped names, in its own schema, holds included', async () => {
+    const File = defineEntity({
+      name: 'File',
+      tableName: 'Odd Files',
+      schema: 'archive',
+      properties: {
+        key: p.text().primary().name('File Key'),
+        owner: p.text().name('the "owner"'),
+        at: p.datetime().name('order'),
+      },
+    });
+    retain(File, {
+      category: 'file',
+      anchor: 'at',
+      recordId: 'key',
+      tenant: 'owner',
+      entityId: '5f0c2a3e-0000-4000-8000-000000000003',
+    });
+    const host = await open({ entities: [File], options: { rules: { file: { period: 'P30D', strategy: 'purge' } } } });
+    const names = ["it's", 'a,b', '{}', 'NULL', 'back\\slash', '"quoted"', 'späße'];
+    await host.query(
+      `insert into archive."Odd Files" select name, 'acme', '2020-01-01' from unnest($1::text[]) as name`,
+      [names],
+    );
+    await host.holds.create(names.slice(0, 6).map((name) => holdOn(File, name)));
+    expect((await host.sweep.sweep(ACME, NOW)).counts).toMatchObject([{ affected: 1, held: 6 }]);
+    expect(await countRows(host, 'archive."Odd Files"')).toBe(6);
+  });
+
+  // acceptance 217, 222; SWP-38
+  test('keeps rows without a tenant: they belong to no pass', async () => {
+    const host = await open();
+    await host.query('alter table session_notes alter tenant_id drop not null');
+    await addNotes(host, [{}]);
+    await host.query(
+      `insert into session_notes(id, tenant_id, created_at, body) values (gen_random_uuid(), null, '2020-01-01', '')`,
+    );
+    expect((await host.preview.preview(ACME, NOW)).counts.find((each) => each.entity === 'SessionNote')).toMatchObject({
+      affected: 1,
+    });
+    await host.sweep.sweep(ACME, NOW);
+    await host.sweep.sweep(TENANTLESS, NOW);
+    expect(await countRows(host, 'session_notes', 'tenant_id is null')).toBe(1);
+  });
+
+  // acceptance 298; SWP-33
+  test('that fails after its batches keeps what they did in its summary and in the total', async () => {
+    const host = await open(onlyNotes(new Rules(() => purge('P30D'))));
+    await addNotes(host, [...many(25), { days: null }]);
+    await host.query(`create function no_counts() returns trigger language plpgsql as
+      $$ begin if new.null_anchor_count > 0 then raise exception 'no'; end if; return new; end $$`);
+    await host.query(
+      'create trigger no_counts before insert or update on retention.sweep_run_entity_summary for each row execute function no_counts()',
+    );
+    const result = await host.sweep.sweep(ACME, NOW);
+    expect(result).toMatchObject({ status: 'partiallyFailed', counts: [{ affected: 25, held: 0, nullAnchor: 0 }] });
+    expect(await host.ledger.run(result.sweepId)).toMatchObject({ totalAffected: 25, status: 'partiallyFailed' });
+  });
+
+  // acceptance 294; DRY-02
+  test('that fails in a dry run leaves the summaries of the others', async () => {
+    const host = await open();
+    await host.readiness.context();
+    await host.query('alter table case_contacts rename column created_at to made_at');
+    await addNotes(host, many(3));
+    const result = await host.sweep.sweep(ACME, NOW, { dryRun: true });
+    expect(result.status).toBe('partiallyFailed');
+    expect(result.counts.map((each) => [each.entity, each.affected])).toEqual([
+      ['SessionNote', 3],
+      ['Ticket', 0],
+    ]);
+    expect(result.entityFailures.map((failure) => failure.entity)).toEqual(['CaseContact']);
+  });
+});
+
 describe('a run', () => {
   const cancelAt = (point: string, batches: number, controller: AbortController): HostOptions['probe'] => {
     let left = batches;
@@ -293,6 +411,38 @@ describe('a run', () => {
       ['succeeded', 5],
       ['failed', 10],
     ]);
+  });
+
+  // acceptance 293, 297; DRY-03, DRY-04
+  test('that is dry and cancelled changes nothing; one that cannot be settled keeps its total for the recovery', async () => {
+    const controller = new AbortController();
+    const rules: Rules = new Rules(async () => {
+      controller.abort(new Error('cancelled'));
+      return purge('P30D');
+    });
+    const host = await open(onlyNotes(rules));
+    await addNotes(host, many(15));
+    await expect(host.sweep.sweep(ACME, NOW, { dryRun: true, signal: controller.signal })).rejects.toThrow('cancelled');
+    expect(await host.ledger.runs()).toMatchObject({
+      items: [{ status: 'cancelled', dryRun: true, totalAffected: 0 }],
+    });
+
+    await host.query(
+      `create function no_end() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$`,
+    );
+    await host.query(
+      'create trigger no_end before update on retention.sweep_run for each row execute function no_end()',
+    );
+    await expect(host.sweep.sweep(ACME, NOW, { dryRun: true })).rejects.toMatchObject({ code: 'P0001' });
+    await host.query('drop trigger no_end on retention.sweep_run');
+    await host.query(`update retention.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
+    await host.sweep.sweep(ACME, NOW, { dryRun: true });
+    expect((await host.ledger.runs()).items.map((run) => [run.status, run.totalAffected])).toEqual([
+      ['succeeded', 15],
+      ['failed', 15],
+      ['cancelled', 0],
+    ]);
+    expect(await countRows(host, 'session_notes')).toBe(15);
   });
 
   // acceptance 278, 279; AUD-06

@@ -1,0 +1,70 @@
+import { afterEach, expect, test } from '@jest/globals';
+import { type Host, startHost } from '../support/host.js';
+import { ACME, NOW, notesHost } from '../support/notes.js';
+import { addNotes, countRows } from '../support/seed.js';
+
+const hosts: Host[] = [];
+afterEach(async () => {
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+
+async function open(cohortSchema: string): Promise<Host> {
+  const host = await startHost({ ...notesHost, cohortSchema });
+  hosts.push(host);
+  return host;
+}
+
+// design 4.5; a host's next migration must find nothing to do
+test.each(['retention', 'public', 'records_office'])(
+  'tables made from the model in schema %s leave nothing to migrate',
+  async (schema) => {
+    const host = await open(schema);
+    expect(await host.orm.schema.getUpdateSchemaSQL({ wrap: false })).toBe('');
+    const tables = await host.query<{ table_name: string }>(
+      `select table_name from information_schema.tables where table_schema = $1 and table_name ~ '^(sweep|retention|walk)_' order by 1`,
+      [schema],
+    );
+    expect(tables.map((row) => row.table_name)).toEqual([
+      'retention_holds',
+      'sweep_lane',
+      'sweep_occurrence',
+      'sweep_pass',
+      'sweep_progress',
+      'sweep_row_handler_status',
+      'sweep_run',
+      'sweep_run_entity_summary',
+      'sweep_run_row_detail',
+      'walk_cursor',
+    ]);
+    await addNotes(host, [{}]);
+    expect((await host.sweep.sweep(ACME, NOW)).status).toBe('succeeded');
+    expect(await countRows(host, `${schema}.sweep_run`)).toBe(1);
+  },
+);
+
+// acceptance 182, 380; HDL states, kept by the database
+test.each([
+  [`state = 'inFlight'`, '23514'],
+  [`state = 'succeeded'`, '23514'],
+  [`claim_token = gen_random_uuid()`, '23514'],
+  [`state = 'deadLettered', completed_at = now()`, null],
+  [`state = 'inFlight', claim_token = gen_random_uuid(), claimed_at = now()`, null],
+  [`dispatch_phase = 'later'`, '23514'],
+] as const)('a handler status may not become: %s', async (change, code) => {
+  const host = await open('retention');
+  await host.query(`insert into retention.sweep_run_row_detail(sweep_id, at, entity_type, retention_entity_id, record_id, category, strategy, tenant_id, outcome, handled)
+    values (gen_random_uuid(), now(), 'Note', gen_random_uuid(), '1', 'notes', 'purge', 'acme', 'affected', true)`);
+  await host.query(`insert into retention.sweep_row_handler_status(sweep_id, row_detail_id, handler_type, dispatch_phase, state, attempt, queued_at, next_attempt_at)
+    select sweep_id, id, 'h', 'immediate', 'pending', 0, now(), now() from retention.sweep_run_row_detail`);
+  const update = host.query(`update retention.sweep_row_handler_status set ${change}`);
+  if (code) await expect(update).rejects.toMatchObject({ code });
+  else await update;
+});
+
+test('a run cannot go before its summaries', async () => {
+  const host = await open('retention');
+  await host.sweep.sweep(ACME, NOW);
+  await expect(host.query('delete from retention.sweep_run')).rejects.toMatchObject({
+    code: expect.stringMatching(/^23(001|503)$/),
+  });
+});
