@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import type { Probe } from '../../src/engine/context.js';
 import { type Host, latch, startHost } from '../support/host.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
-import { addNotes, countRows } from '../support/seed.js';
+import { addNotes, countRows, nobodyInTransaction } from '../support/seed.js';
 
 const PROGRAM = fileURLToPath(new URL('../programs/sweeper.mjs', import.meta.url));
 const ROWS = 1000;
@@ -61,14 +61,6 @@ async function expectLedgerToEqualData(host: Host): Promise<number> {
   return gone;
 }
 
-/** Until the server has noticed that the process is gone and has rolled back what it left open. */
-async function noLocksLeft(host: Host): Promise<void> {
-  while (
-    (await countRows(host, 'pg_stat_activity', `datname = current_database() and state like 'idle in transaction%'`)) >
-    0
-  );
-}
-
 describe('a sweeper killed with SIGKILL', () => {
   test.each([
     { where: 'between two batches', point: 'committed', passes: 2, gone: 300 },
@@ -81,7 +73,7 @@ describe('a sweeper killed with SIGKILL', () => {
     const child = await sweeperAt(host, point, passes);
     child.kill('SIGKILL');
     await once(child, 'exit');
-    await noLocksLeft(host);
+    await nobodyInTransaction(host);
     expect(await expectLedgerToEqualData(host)).toBe(gone);
     const [crashed] = (await host.ledger.runs()).items;
     expect(crashed).toMatchObject({ status: 'started', settledAt: null });

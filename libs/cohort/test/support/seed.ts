@@ -57,15 +57,21 @@ export async function countRows(host: Host, table: string, where = 'true', value
 }
 
 /** Returns once a backend of this database waits for a lock, so that a race is arranged without a sleep. */
-export async function somebodyWaits(host: Host): Promise<void> {
-  for (;;) {
-    const waiting = await countRows(
-      host,
-      'pg_stat_activity',
-      `datname = current_database() and wait_event_type = 'Lock'`,
-    );
-    if (waiting > 0) return;
-  }
+export function somebodyWaits(host: Host): Promise<void> {
+  return until(() => countRows(host, 'pg_stat_activity', `datname = current_database() and wait_event_type = 'Lock'`));
+}
+
+/** Returns once no backend of this database stands in an open transaction: a killed client was noticed and rolled back. */
+export function nobodyInTransaction(host: Host): Promise<void> {
+  const open = () =>
+    countRows(host, 'pg_stat_activity', `datname = current_database() and state like 'idle in transaction%'`);
+  return until(async () => ((await open()) === 0 ? 1 : 0));
+}
+
+/** Asks again and again. What does not come about in ten seconds never will, and the test should say so. */
+async function until(count: () => Promise<number>): Promise<void> {
+  for (const deadline = Date.now() + 10_000; Date.now() < deadline;) if ((await count()) > 0) return;
+  throw new Error('What the test waits for did not come about.');
 }
 
 /** A hold request with the parts that do not matter filled in. */

@@ -1,0 +1,57 @@
+import type { RetainedColumn, RetentionEntry } from '../../src/registry/retention-entry.js';
+import type { TableFacts } from '../../src/engine/table-facts.js';
+import type { ForeignKey } from '../../src/sql/foreign-keys.js';
+
+export const column = (property: string, type: string, nullable = false): RetainedColumn => ({
+  property,
+  name: property,
+  type,
+  nullable,
+});
+
+/** An entry as the registry would describe it: a tenanted entity that can be purged. */
+export function anEntry(entityName: string, change: Partial<RetentionEntry> = {}): RetentionEntry {
+  return {
+    entityClass: class {},
+    entityName,
+    entityId: 'a3f467fe-c5d0-4f17-9897-83c373cc1dc8',
+    category: 'notes',
+    auditRowDetail: 'inherit',
+    schema: 'public',
+    table: entityName.toLowerCase(),
+    recordId: column('id', 'uuid'),
+    tenant: column('tenantId', 'text'),
+    anchor: column('createdAt', 'timestamptz'),
+    softDeleteFlag: null,
+    deletedAt: null,
+    anonymisedAt: null,
+    scrubs: [],
+    ...change,
+  };
+}
+
+/** A key from `child_table` to a retained table, as the catalog would have it. */
+export function aForeignKey(constraint: string, change: Partial<ForeignKey> = {}): ForeignKey {
+  return {
+    constraint,
+    action: 'noAction',
+    childSchema: 'public',
+    childTable: 'child_table',
+    childColumns: ['parent_id'],
+    parentColumns: ['id'],
+    selfReference: false,
+    readable: true,
+    childIndexed: true,
+    child: undefined,
+    ...change,
+  };
+}
+
+/** Facts about a table to which the given keys point. */
+export function factsFor(
+  entry: RetentionEntry,
+  dependents: readonly RetentionEntry[] = [],
+  blocking: readonly ForeignKey[] = [],
+): TableFacts {
+  return { entry, incoming: blocking, blocking, dependents, oneLane: false, isServed: () => false, problems: [] };
+}
