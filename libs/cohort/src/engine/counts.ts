@@ -1,4 +1,4 @@
-import { type ForeignKey, foreignKeyName } from '../sql/foreign-keys.js';
+import { type KeyPath, keyPathName } from '../sql/foreign-keys.js';
 import type { SummaryRow } from '../sql/ledger.js';
 import type { SelectionCount } from '../sql/selection.js';
 import type { Strategy } from '../domain/strategy.js';
@@ -32,9 +32,9 @@ export function foreseen(count: SelectionCount): Tally {
 }
 
 /** What was left over, with the cause of each row. Rows that nothing of ours explains were locked by somebody else. */
-export function leftOver(count: SelectionCount, foreignKeys: readonly ForeignKey[]): Tally {
-  const referenced = foreignKeys.map(
-    (key, index) => [`referenced:${foreignKeyName(key)}`, count.referenced[index]!] as const,
+export function leftOver(count: SelectionCount, keyPaths: readonly KeyPath[]): Tally {
+  const referenced = keyPaths.map(
+    (path, index) => [`referenced:${keyPathName(path)}`, count.referenced[index]!] as const,
   );
   const explained = referenced.reduce((sum, [, rows]) => sum + rows, count.refused);
   const causes = [['refused', count.refused] as const, ...referenced, ['locked', count.left - explained] as const];

@@ -173,7 +173,7 @@ export function selectForSweep(
 function exclusionsOf({ walk, facts, state }: Lane): Exclusions {
   return {
     refused: [...state.refused, ...state.busy],
-    foreignKeys: walk.strategy === Strategy.Purge ? facts.blocking : [],
+    keyPaths: walk.strategy === Strategy.Purge ? facts.blocking : [],
   };
 }
 

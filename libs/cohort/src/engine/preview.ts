@@ -38,6 +38,6 @@ async function count(ctx: EngineContext, walk: Walk, tenant: TenantContext): Pro
 
 async function foresee(ctx: EngineContext, walk: MutatingWalk) {
   const selection = selectForSweep(ctx, walk, walk.slices);
-  const [counted] = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [], foreignKeys: [] }));
+  const [counted] = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [], keyPaths: [] }));
   return counted ? foreseen(counted) : NOTHING;
 }

@@ -71,7 +71,7 @@ function isMutating(walk: Walk): walk is MutatingWalk {
 
 async function dryRun(ctx: EngineContext, pass: Pass, walk: MutatingWalk): Promise<void> {
   const selection = selectForSweep(ctx, walk, walk.slices);
-  const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [], foreignKeys: [] }));
+  const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [], keyPaths: [] }));
   const bySlice = new Map(counts.map((count) => [count.slice, foreseen(count)]));
   await record(ctx, pass, walk, (slice) => bySlice.get(slice) ?? NOTHING);
 }
@@ -80,10 +80,10 @@ async function dryRun(ctx: EngineContext, pass: Pass, walk: MutatingWalk): Promi
 async function mutate(ctx: EngineContext, pass: Pass, walk: MutatingWalk, facts: TableFacts): Promise<void> {
   await record(ctx, pass, walk, () => NOTHING);
   const { refused, refusal } = await limitWalk(ctx, pass, walk, facts);
-  const foreignKeys = walk.strategy === Strategy.Purge ? facts.blocking : [];
+  const keyPaths = walk.strategy === Strategy.Purge ? facts.blocking : [];
   const selection = selectForSweep(ctx, walk, walk.slices);
-  const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [...refused], foreignKeys }));
-  const bySlice = new Map(counts.map((count) => [count.slice, leftOver(count, foreignKeys)]));
+  const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [...refused], keyPaths }));
+  const bySlice = new Map(counts.map((count) => [count.slice, leftOver(count, keyPaths)]));
   await record(ctx, pass, walk, (slice) => bySlice.get(slice));
 
   const withRefusals = counts.filter((count) => count.refused > 0).map((count) => walk.slices[count.slice]!.sweepId);

@@ -1,23 +1,23 @@
 import { CohortConfigurationError } from '../cohort.errors.js';
 import { Strategy } from '../domain/strategy.js';
 import { type RetentionEntry, tableName } from '../registry/retention-entry.js';
-import { selectCascades, selectForeignKeys, selectTables } from '../sql/catalog.js';
-import { type ForeignKey, foreignKeyName, isBlocking } from '../sql/foreign-keys.js';
+import { type ForeignKeyRow, type TableRow, selectForeignKeys, selectTables } from '../sql/catalog.js';
+import { type ForeignKey, type KeyPath, isBlocking, keyPathName } from '../sql/foreign-keys.js';
 import { type EngineContext, inLedger } from './context.js';
 
 /** What the installed schema says of one retained table. Read at the start of every pass: keys may have been added since. */
 export interface TableFacts {
   readonly entry: RetentionEntry;
-  /** Every key that points here. */
-  readonly incoming: readonly ForeignKey[];
-  /** Keys that can keep a row from being deleted, looked at before the mutation. */
-  readonly blocking: readonly ForeignKey[];
+  /** What can keep a row from being deleted, looked at before the mutation. */
+  readonly blocking: readonly KeyPath[];
   /** Retained entities whose rows point here, and so go first. */
   readonly dependents: readonly RetentionEntry[];
   /** Rows of one batch may depend on rows of another, so that lanes would wait for each other. */
   readonly oneLane: boolean;
   /** Whether an index finds a tenant's oldest open rows for a strategy. */
   isServed(strategy: Strategy): boolean;
+  /** Whether policies may hide rows from this role. */
+  readonly rowSecurity: boolean;
   /** Why the entity cannot be swept on this schema; empty when it can. */
   readonly problems: readonly string[];
 }
@@ -25,55 +25,75 @@ export interface TableFacts {
 /** Reads the catalog for all entries, set-based. */
 export async function loadTableFacts(ctx: EngineContext): Promise<ReadonlyMap<RetentionEntry, TableFacts>> {
   const { entries } = ctx.registry;
-  return inLedger(ctx, async (tx) => {
-    const tables = await selectTables(tx, entries);
-    const byOid = new Map(tables.flatMap((table) => (table.oid ? [[table.oid, entries[table.ord]!] as const] : [])));
-    const oids = [...byOid.keys()];
-    const keys = await selectForeignKeys(tx, oids);
-    const cascades = await selectCascades(tx, oids);
-    return new Map(
-      tables.map((table) => {
-        const entry = entries[table.ord]!;
-        const incoming = keys
-          .filter((key) => key.parentOid === table.oid)
-          .map((key) => ({ ...key, child: byOid.get(key.childOid) }));
-        const reached = cascades.filter((cascade) => cascade.rootOid === table.oid);
-        const mayPurge = ctx.rules.strategiesOf(entry.category).includes(Strategy.Purge);
-        const problems = [
-          ...(table.oid === null ? [`table ${tableName(entry)} does not exist; apply the pending migrations.`] : []),
-          ...(table.hasRules
-            ? [`table ${tableName(entry)} has rewrite rules, which change what a mutation does; drop them.`]
-            : []),
-          ...(mayPurge
-            ? reached.map(
-                (cascade) =>
-                  `a purge would reach ${byOid.get(cascade.reachedOid)!.entityName} through ON DELETE CASCADE (${cascade.path}), past its rules and holds; make that key RESTRICT or NO ACTION.`,
-              )
-            : []),
-        ];
-        return [entry, factsOf(entry, incoming, table.anchorIndexes, problems)];
-      }),
-    );
+  const { tables, keys } = await inLedger(ctx, async (tx) => {
+    const found = await selectTables(tx, entries);
+    return {
+      tables: found,
+      keys: await selectForeignKeys(
+        tx,
+        found.flatMap((table) => table.oid ?? []),
+      ),
+    };
   });
+  const retained = new Map(tables.flatMap((table) => (table.oid ? [[table.oid, entries[table.ord]!] as const] : [])));
+  const withChildren = keys.map((key): CatalogKey => ({ ...key, child: retained.get(key.childOid) }));
+  return new Map(
+    tables.map((table) => {
+      const entry = entries[table.ord]!;
+      const mayPurge = ctx.rules.strategiesOf(entry.category).includes(Strategy.Purge);
+      return [entry, factsOf(entry, table, pathsTo(table.oid, withChildren), mayPurge)];
+    }),
+  );
 }
 
-function factsOf(
-  entry: RetentionEntry,
-  incoming: readonly ForeignKey[],
-  anchorIndexes: readonly string[],
-  problems: readonly string[],
-): TableFacts {
+type CatalogKey = ForeignKey & Pick<ForeignKeyRow, 'parentOid' | 'childOid'>;
+
+/** Every way in which rows point at a table: directly, or behind cascades through tables that are not retained. */
+function pathsTo(oid: string | null, keys: readonly CatalogKey[], trail: readonly CatalogKey[] = []): KeyPath[] {
+  return keys
+    .filter((key) => key.parentOid === oid && !trail.includes(key))
+    .flatMap((key) => {
+      const path = [...trail, key];
+      const goesOn = key.action === 'cascade' && !key.child;
+      return [path, ...(goesOn ? pathsTo(key.childOid, keys, path) : [])];
+    });
+}
+
+function factsOf(entry: RetentionEntry, table: TableRow, paths: readonly KeyPath[], mayPurge: boolean): TableFacts {
+  const lastOf = (path: KeyPath) => path.at(-1)!;
+  const direct = paths.filter((path) => path.length === 1).map(lastOf);
   return {
     entry,
-    incoming,
-    blocking: incoming.filter(isBlocking),
-    dependents: [...new Set(incoming.flatMap((key) => (key.child && !key.selfReference ? [key.child] : [])))],
-    oneLane: incoming.some((key) => key.selfReference || !['noAction', 'restrict'].includes(key.action)),
+    blocking: paths.filter((path) => isBlocking(lastOf(path)) && path.every((key) => key.readable)),
+    dependents: [...new Set(paths.flatMap((path) => lastOf(path).child ?? []))].filter((child) => child !== entry),
+    oneLane: direct.some((key) => key.selfReference || !['noAction', 'restrict'].includes(key.action)),
     isServed: (strategy) =>
-      anchorIndexes.includes('') ||
-      (strategy === Strategy.Anonymise && anchorIndexes.includes(`(${entry.anonymisedAt?.name} IS NULL)`)),
-    problems,
+      table.anchorIndexes.includes('') ||
+      (strategy === Strategy.Anonymise && table.anchorIndexes.includes(`(${entry.anonymisedAt?.name} IS NULL)`)),
+    rowSecurity: table.rowSecurity,
+    problems: [...shapeProblems(entry, table), ...(mayPurge ? cascadeProblems(paths) : [])],
   };
+}
+
+function shapeProblems(entry: RetentionEntry, table: TableRow): string[] {
+  const name = `table ${tableName(entry)}`;
+  if (table.oid === null) return [`${name} does not exist; apply the pending migrations.`];
+  return [
+    ...(table.hasRules ? [`${name} has rewrite rules, which change what a mutation does; drop them.`] : []),
+    ...(table.hasInheritors
+      ? [`${name} has inheriting tables, whose rows a mutation would reach; use partitions.`]
+      : []),
+  ];
+}
+
+function cascadeProblems(paths: readonly KeyPath[]): string[] {
+  return paths
+    .filter((path) => path.at(-1)!.action === 'cascade' && path.at(-1)!.child)
+    .map(
+      (path) =>
+        `a purge would reach ${path.at(-1)!.child!.entityName} through ON DELETE CASCADE (${keyPathName(path)}), ` +
+        'past its rules and holds; make that key RESTRICT or NO ACTION.',
+    );
 }
 
 /** Entities with dependents before principals, ties by name. A cycle has no such order and is refused. */
@@ -103,5 +123,6 @@ function byName(entries: readonly RetentionEntry[]): RetentionEntry[] {
 
 /** Keys that make every delete of a parent scan the child. */
 export function unindexedKeys(facts: Iterable<TableFacts>): string[] {
-  return [...facts].flatMap((fact) => fact.blocking.filter((key) => !key.childIndexed).map(foreignKeyName));
+  const keys = [...facts].flatMap((fact) => fact.blocking.flat()).filter((key) => !key.childIndexed);
+  return [...new Set(keys.map((key) => keyPathName([key])))];
 }

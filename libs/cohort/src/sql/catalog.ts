@@ -7,6 +7,8 @@ export interface TableRow {
   readonly ord: number;
   readonly oid: string | null;
   readonly hasRules: boolean;
+  /** Plain inheritance, not partitions: a statement would reach rows of other tables. */
+  readonly hasInheritors: boolean;
   readonly rowSecurity: boolean;
   /** Predicates of the indexes that lead with tenant and anchor (or the anchor alone, tenantless); '' for a whole index. */
   readonly anchorIndexes: readonly string[];
@@ -16,8 +18,16 @@ export interface TableRow {
 export async function selectTables(tx: Executor, entries: readonly RetentionEntry[]): Promise<TableRow[]> {
   const leading = entries.map((entry) => (entry.tenant ?? entry.anchor).name);
   const second = entries.map((entry) => (entry.tenant ? entry.anchor.name : null));
-  const { rows } = await sql<{ ord: string; oid: string | null; rules: boolean; rls: boolean; indexes: string[] }>`
+  const { rows } = await sql<{
+    ord: string;
+    oid: string | null;
+    rules: boolean;
+    inheritors: boolean;
+    rls: boolean;
+    indexes: string[];
+  }>`
     select r.ord, c.oid::pg_catalog.text as oid, coalesce(c.relhasrules, false) as rules,
+      c.relkind = 'r' and exists (select 1 from pg_catalog.pg_inherits as h where h.inhparent = c.oid) as inheritors,
       coalesce(c.relrowsecurity and pg_catalog.row_security_active(c.oid), false) as rls,
       array(
         select coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '')
@@ -39,6 +49,7 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
     ord: Number(row.ord) - 1,
     oid: row.oid,
     hasRules: row.rules,
+    hasInheritors: row.inheritors === true,
     rowSecurity: row.rls,
     anchorIndexes: row.indexes,
   }));
@@ -57,11 +68,21 @@ const ACTIONS: Readonly<Record<string, ForeignKey['action']>> = {
   d: 'setDefault',
 };
 
-/** Every foreign key that points at one of the tables; keys that partitions inherit are left out. */
+/**
+ * Every foreign key that points at one of the tables, or at a table that a delete in one of them reaches by ON DELETE
+ * CASCADE. Keys that partitions inherit are left out.
+ */
 export async function selectForeignKeys(tx: Executor, oids: readonly string[]): Promise<ForeignKeyRow[]> {
   const { rows } = await sql<
     Record<string, string> & { child_columns: string[]; parent_columns: string[]; readable: boolean; indexed: boolean }
   >`
+    with recursive reached(oid) as (
+      select o from pg_catalog.unnest(${[...oids]}::pg_catalog.oid[]) as o
+      union
+      select k.conrelid
+      from reached as r
+      join pg_catalog.pg_constraint as k on k.confrelid = r.oid and k.contype = 'f' and k.confdeltype = 'c' and k.conparentid = 0
+    )
     select k.confrelid::pg_catalog.text as parent_oid, k.conrelid::pg_catalog.text as child_oid, k.conname as name,
       n.nspname as schema, c.relname as relation, k.confdeltype as action,
       array(
@@ -80,7 +101,7 @@ export async function selectForeignKeys(tx: Executor, oids: readonly string[]): 
     from pg_catalog.pg_constraint as k
     join pg_catalog.pg_class as c on c.oid = k.conrelid
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-    where k.contype = 'f' and k.conparentid = 0 and k.confrelid = any(${[...oids]}::pg_catalog.oid[])
+    where k.contype = 'f' and k.conparentid = 0 and k.confrelid in (select r.oid from reached as r)
     order by n.nspname, c.relname, k.conname`.execute(tx);
   return rows.map((row) => ({
     parentOid: row.parent_oid!,
@@ -95,31 +116,6 @@ export async function selectForeignKeys(tx: Executor, oids: readonly string[]): 
     readable: row.readable,
     childIndexed: row.indexed,
   }));
-}
-
-export interface CascadeRow {
-  readonly rootOid: string;
-  readonly reachedOid: string;
-  readonly path: string;
-}
-
-/** Which of the tables a delete in one of them reaches through ON DELETE CASCADE, also by way of tables that are not among them. */
-export async function selectCascades(tx: Executor, oids: readonly string[]): Promise<CascadeRow[]> {
-  const { rows } = await sql<CascadeRow>`
-    with recursive reach(root, relation, visited, path) as (
-      select o, o, array[]::pg_catalog.oid[], o::pg_catalog.regclass::pg_catalog.text
-      from pg_catalog.unnest(${[...oids]}::pg_catalog.oid[]) as o
-      union all
-      select r.root, k.conrelid, r.visited || k.conrelid, r.path || ' > ' || k.conrelid::pg_catalog.regclass::pg_catalog.text
-      from reach as r
-      join pg_catalog.pg_constraint as k on k.confrelid = r.relation and k.contype = 'f' and k.confdeltype = 'c' and k.conparentid = 0
-      where k.conrelid <> all(r.visited)
-    )
-    select distinct on (root, relation) root::pg_catalog.text as "rootOid", relation::pg_catalog.text as "reachedOid", path
-    from reach
-    where visited <> '{}' and relation = any(${[...oids]}::pg_catalog.oid[])
-    order by root, relation, pg_catalog.array_length(visited, 1)`.execute(tx);
-  return rows;
 }
 
 /** Names of Cohort's own tables that are missing in the schema. */

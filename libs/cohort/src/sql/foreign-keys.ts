@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { RetentionEntry } from '../registry/retention-entry.js';
-import { type Fragment, allOf, recordIdText, retainedTable } from './fragments.js';
+import { type Fragment, allOf, recordIdText } from './fragments.js';
 import { heldRecords } from './holds.js';
 
 /** A foreign key that points at a retained table, as the catalog has it. */
@@ -19,26 +19,51 @@ export interface ForeignKey {
   readonly child: RetentionEntry | undefined;
 }
 
-/** How a key is named in counts, errors and logs. */
-export function foreignKeyName(key: ForeignKey): string {
-  return `${key.childSchema}.${key.childTable}.${key.constraint}`;
+/**
+ * How a row keeps another from being deleted: a key that restricts, or sets a held row's column to NULL, reached
+ * directly or behind cascades through tables that are not retained. The last key is the one that keeps it.
+ */
+export type KeyPath = readonly ForeignKey[];
+
+/** How a path is named in counts, errors and logs: the key that keeps the row, then what leads to it. */
+export function keyPathName(path: KeyPath): string {
+  return path
+    .map((key) => `${key.childSchema}.${key.childTable}.${key.constraint}`)
+    .reverse()
+    .join(' via ');
 }
 
 /**
- * True for a row of `t` that must not be deleted because of `key`: some child row points at it, or, for keys that
+ * True for a row of `t` that must not be deleted because of `path`: some child row points at it, or, for keys that
  * would set the child's column to NULL, some *held* child row does, since a hold keeps every field.
  */
-export function blockedBy(key: ForeignKey, entry: RetentionEntry, cohortSchema: string): Fragment {
-  const pairs = key.childColumns.map(
-    (column, index) => sql`${sql.id('c', column)} = ${sql.id('t', key.parentColumns[index]!)}`,
+export function blockedBy(path: KeyPath, entry: RetentionEntry, cohortSchema: string): Fragment {
+  return pointedAt(
+    path,
+    't',
+    (alias) => (path[0]!.selfReference ? sql`${recordIdText(alias, entry)} <> ${recordIdText('t', entry)}` : null),
+    cohortSchema,
   );
-  const notItself = key.selfReference ? sql`${recordIdText('c', entry)} <> ${recordIdText('t', entry)}` : null;
-  const held =
-    isNulling(key) && key.child
-      ? sql`exists (select 1 from (${heldRecords(cohortSchema, key.child.entityId)}) as held where held.record_id = ${recordIdText('c', key.child)})`
-      : null;
-  const child = key.child ? retainedTable(key.child) : sql.id(key.childSchema, key.childTable);
-  return sql`exists (select 1 from ${child} as c where ${allOf(...pairs, notItself, held)})`;
+}
+
+function pointedAt(
+  [key, ...rest]: KeyPath,
+  parent: string,
+  extra: (alias: string) => Fragment | null,
+  cohortSchema: string,
+): Fragment {
+  const alias = `c${rest.length}`;
+  const pairs = key!.childColumns.map(
+    (column, index) => sql`${sql.id(alias, column)} = ${sql.id(parent, key!.parentColumns[index]!)}`,
+  );
+  const onward =
+    rest.length > 0 ? pointedAt(rest, alias, () => null, cohortSchema) : heldChild(key!, alias, cohortSchema);
+  return sql`exists (select 1 from ${sql.id(key!.childSchema, key!.childTable)} as ${sql.id(alias)} where ${allOf(...pairs, extra(alias), onward)})`;
+}
+
+function heldChild(key: ForeignKey, alias: string, cohortSchema: string): Fragment | null {
+  if (!isNulling(key) || !key.child) return null;
+  return sql`exists (select 1 from (${heldRecords(cohortSchema, key.child.entityId)}) as held where held.record_id = ${recordIdText(alias, key.child)})`;
 }
 
 /** Keys that can keep a row from being deleted and that we can look at beforehand. */

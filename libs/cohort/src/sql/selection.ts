@@ -3,7 +3,7 @@ import { Strategy } from '../domain/strategy.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { type Fragment, allOf, castType, columnOf, isoInstants, recordIdText, retainedTable } from './fragments.js';
 import { heldRecords, notHeld } from './holds.js';
-import { type ForeignKey, blockedBy } from './foreign-keys.js';
+import { type KeyPath, blockedBy } from './foreign-keys.js';
 import type { Executor } from './transaction.js';
 
 /** One tenant of a walk: what differs between tenants travels as columns of an array. */
@@ -24,7 +24,7 @@ export interface Selection<Slice extends TenantSlice = TenantSlice> {
 export interface Exclusions {
   /** Ids (as text) that the table refused to change in this walk. */
   readonly refused: readonly string[];
-  readonly foreignKeys: readonly ForeignKey[];
+  readonly keyPaths: readonly KeyPath[];
 }
 
 /** The tenants of a selection as rows: ord (from 1), tenant, cutoff, and what `extra` adds. */
@@ -79,7 +79,7 @@ export function eligible(selection: Selection, exclusions: Exclusions): Fragment
     exclusions.refused.length > 0
       ? sql`${recordIdText('t', entry)} <> all(${[...exclusions.refused]}::pg_catalog.text[])`
       : null,
-    ...exclusions.foreignKeys.map((key) => sql`not ${blockedBy(key, entry, cohortSchema)}`),
+    ...exclusions.keyPaths.map((path) => sql`not ${blockedBy(path, entry, cohortSchema)}`),
   );
 }
 
@@ -199,14 +199,14 @@ export async function countSelection(
 ): Promise<SelectionCount[]> {
   const { entry, cohortSchema } = selection;
   const isRefused = sql`${recordIdText('t', entry)} = any(${[...exclusions.refused]}::pg_catalog.text[])`;
-  const causes = exclusions.foreignKeys.map(
-    (key, index) => sql`when ${blockedBy(key, entry, cohortSchema)} then ${sql.lit(index)}`,
+  const causes = exclusions.keyPaths.map(
+    (path, index) => sql`when ${blockedBy(path, entry, cohortSchema)} then ${sql.lit(index)}`,
   );
   const cause = causes.length === 0 ? sql`null::pg_catalog.int4` : sql`case ${sql.join(causes, sql` `)} end`;
-  const referenced = exclusions.foreignKeys.map(
+  const referenced = exclusions.keyPaths.map(
     (_, index) => sql`, coalesce(d.${sql.id(`fk${index}`)}, 0) as ${sql.id(`fk${index}`)}`,
   );
-  const referencedCounts = exclusions.foreignKeys.map(
+  const referencedCounts = exclusions.keyPaths.map(
     (_, index) =>
       sql`, pg_catalog.count(*) filter (where not r.held and not r.refused and r.cause = ${sql.lit(index)}) as ${sql.id(`fk${index}`)}`,
   );
@@ -236,7 +236,7 @@ export async function countSelection(
     left: Number(row.left_over),
     refused: Number(row.refused),
     nullAnchor: Number(row.null_anchor),
-    referenced: exclusions.foreignKeys.map((_, index) => Number(row[`fk${index}`])),
+    referenced: exclusions.keyPaths.map((_, index) => Number(row[`fk${index}`])),
   }));
 }
 

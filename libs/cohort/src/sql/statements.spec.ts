@@ -56,23 +56,33 @@ const key = (constraint: string, more: Partial<ForeignKey> = {}): ForeignKey => 
 });
 const EXCLUSIONS = {
   refused: ['7'],
-  foreignKeys: [
-    key('replies_note_fk'),
-    key('notes_parent_fk', {
-      childTable: 'notes',
-      childColumns: ['parent_id'],
-      parentColumns: ['id'],
-      selfReference: true,
-    }),
-    key('links_note_fk', {
-      action: 'setNull',
-      childColumns: ['note_id'],
-      parentColumns: ['id'],
-      child: { ...NOTE, table: 'links' },
-    }),
+  keyPaths: [
+    [key('replies_note_fk')],
+    [
+      key('notes_parent_fk', {
+        childTable: 'notes',
+        childColumns: ['parent_id'],
+        parentColumns: ['id'],
+        selfReference: true,
+      }),
+    ],
+    [
+      key('pages_note_fk', {
+        action: 'cascade',
+        childTable: 'pages',
+        childColumns: ['note_id'],
+        parentColumns: ['id'],
+      }),
+      key('links_page_fk', {
+        action: 'setNull',
+        childColumns: ['page_id'],
+        parentColumns: ['id'],
+        child: { ...NOTE, table: 'links' },
+      }),
+    ],
   ],
 };
-const NONE = { refused: [], foreignKeys: [] };
+const NONE = { refused: [], keyPaths: [] };
 const FENCE = { passId: 'p', lane: 1, token: 't' };
 const LOCKED: LockedRows = { count: 1, tids: '{"(0,1)"}', oids: '{1}', lastSlice: 0, recordId: null };
 const NOW = new Date('2026-06-30T00:00:00Z');
@@ -143,7 +153,6 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'select row details': (tx) => selectRowDetails(tx, 'retention', 's', '0', 10),
   'select tables': (tx) => selectTables(tx, [NOTE, TENANTLESS_NOTE]),
   'select foreign keys': (tx) => selectForeignKeys(tx, ['1']),
-  'select cascades': (tx) => selectCascades(tx, ['1']),
   'select deadlock timeout': (tx) => selectDeadlockTimeout(tx),
   'select missing tables': (tx) => selectMissingTables(tx, 'retention', ['sweep_run']),
 };

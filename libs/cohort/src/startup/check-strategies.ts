@@ -1,4 +1,5 @@
 import { Strategy } from '../domain/strategy.js';
+import { baseType } from '../registry/describe-entry.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 
 /** What each strategy that a category may ever use needs of an entity. */
@@ -26,6 +27,17 @@ export function checkStrategies(entry: RetentionEntry, strategies: readonly Stra
         `'${entry.deletedAt.property}' is not nullable, and without a flag NULL is what says "not deleted".`,
       ),
     );
+  }
+  if (strategies.includes(Strategy.SoftDelete) && entry.softDeleteFlag) {
+    const { property, type, nullable } = entry.softDeleteFlag;
+    if (!['boolean', 'bool'].includes(baseType(type))) {
+      problems.push(needs(Strategy.SoftDelete, `its flag '${property}' is ${type}; wanted: boolean.`));
+    }
+    if (nullable) {
+      problems.push(
+        needs(Strategy.SoftDelete, `its flag '${property}' is nullable; a row where it is NULL would never go.`),
+      );
+    }
   }
   if (strategies.includes(Strategy.Anonymise) && entry.scrubs.length === 0) {
     problems.push(needs(Strategy.Anonymise, 'no property is marked with @Anonymise.'));

@@ -6,6 +6,7 @@ import { StaticRuleProvider } from '../domain/static-rules.js';
 import { type EngineContext, type EngineLogger, type Probe, inLedger } from '../engine/context.js';
 import { openRuleBook } from '../engine/rule-book.js';
 import { loadTableFacts, orderByForeignKeys, unindexedKeys } from '../engine/table-facts.js';
+import { tableName } from '../registry/retention-entry.js';
 import { buildRegistry } from '../registry/retention-registry.js';
 import { COHORT_TABLES } from '../schema/cohort-entities.js';
 import { selectDeadlockTimeout, selectMissingTables } from '../sql/catalog.js';
@@ -84,6 +85,12 @@ async function checkSchema(ctx: EngineContext): Promise<void> {
   ];
   collect(problems, () => orderByForeignKeys(facts));
   if (problems.length > 0) throw new CohortConfigurationError(problems);
+  for (const { entry, rowSecurity } of facts.values()) {
+    if (rowSecurity)
+      ctx.logger.warn(
+        `Row-level security is in force on ${tableName(entry)}: rows that its policies hide from this role are never swept.`,
+      );
+  }
   for (const key of unindexedKeys(facts.values()))
     ctx.logger.warn(`Foreign key ${key} has no index on its own columns; every purge scans that table.`);
 }

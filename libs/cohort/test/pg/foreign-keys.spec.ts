@@ -208,17 +208,79 @@ describe.each(['set null', 'set default'])('a key with ON DELETE %s', (action) =
   });
 });
 
-test('a child that this role may not read still keeps its parent: the row is refused and the run says so', async () => {
+describe('behind a cascade through tables that are not retained', () => {
+  const shelves = async (host: Host, action: string) => {
+    await host.query('create table shelf(id int primary key, album int references album (id) on delete cascade)');
+    await host.query(
+      'create table box(id int primary key, shelf int constraint box_shelf references shelf (id) on delete cascade)',
+    );
+    await host.query(
+      `alter table track add constraint track_box foreign key (parent_id) references box (id) on delete ${action}`,
+    );
+    await host.query('insert into shelf values (1, null), (2, null)');
+    await host.query('insert into box values (5, 1), (6, 2)');
+    await addRows(host, 'album', [{ id: 1 }, { id: 2 }]);
+    await host.query('update shelf set album = id');
+    await addRows(host, 'track', [
+      { id: 10, parent: 5 },
+      { id: 11, parent: 6 },
+    ]);
+  };
+
+  test('a held row keeps every field as well', async () => {
+    const { host, entities } = await open('Album', 'Track');
+    await shelves(host, 'set null');
+    await host.query(`update track set created_at = now()`);
+    await host.holds.create(holdOn(entities[1]!, '10'));
+    expect(countOf(await host.sweep.sweep(ACME, NOW), 'Album')).toMatchObject({
+      affected: 1,
+      skipped: 1,
+      skippedByCause: {
+        'referenced:public.track.track_box via public.box.box_shelf via public.shelf.shelf_album_fkey': 1,
+      },
+    });
+    expect(await host.query('select id, parent_id from track order by id')).toEqual([
+      { id: 10, parent_id: 5 },
+      { id: 11, parent_id: null },
+    ]);
+  });
+
+  test('a row that restricts keeps its ancestor, goes before it when it is due itself, and fails nothing', async () => {
+    const { host } = await open('Album', 'Track');
+    await shelves(host, 'restrict');
+    await host.query(`update track set created_at = now() where id = 10`);
+    const result = await host.sweep.sweep(ACME, NOW);
+    expect(result.status).toBe('succeeded');
+    expect(result.counts.map((each) => [each.entity, each.affected, each.skipped])).toEqual([
+      ['Track', 1, 0],
+      ['Album', 1, 1],
+    ]);
+    expect(await idsOf(host, 'box')).toEqual([5]);
+  });
+});
+
+test('a table that others inherit from is refused: a purge would reach their rows', async () => {
   const { host } = await open('Album');
-  await host.query('create table vault(album int references album (id))');
-  await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3 }]);
-  await host.query('insert into vault values (2)');
+  await host.query('create table bootleg() inherits (album)');
+  await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(/inheriting tables/);
+});
+
+test('row-level security that hides rows is warned of', async () => {
+  const { host } = await open('Album');
+  await host.query('alter table album enable row level security; alter table album force row level security');
+  const clerk = await asClerk(host, 'select, update, delete');
+  await clerk.readiness.context();
+  expect(clerk.logs).toContainEqual(expect.stringContaining('Row-level security is in force on public.album'));
+});
+
+/** A host that logs in as a role of its own, with the given rights on the album table. */
+async function asClerk(host: Host, rights: string): Promise<Host> {
   const [{ name }] = (await host.query<{ name: string }>('select current_database() as name')) as [{ name: string }];
   await host.query(
-    `do $$ begin if not exists (select from pg_roles where rolname = 'cohort_clerk') then create role cohort_clerk login password 'p'; end if; end $$`,
+    `do $$ begin create role cohort_clerk login password 'p'; exception when duplicate_object or unique_violation then null; end $$`,
   );
   await host.query(`grant all on schema retention to cohort_clerk; grant all on all tables in schema retention to cohort_clerk;
-    grant all on all sequences in schema retention to cohort_clerk; grant select, update, delete on album to cohort_clerk; grant connect on database ${name} to cohort_clerk`);
+    grant all on all sequences in schema retention to cohort_clerk; grant ${rights} on album to cohort_clerk; grant connect on database ${name} to cohort_clerk`);
   const url = new URL(host.url);
   url.username = 'cohort_clerk';
   url.password = 'p';
@@ -228,6 +290,15 @@ test('a child that this role may not read still keeps its parent: the row is ref
     url: url.toString(),
   });
   hosts.push(clerk);
+  return clerk;
+}
+
+test('a child that this role may not read still keeps its parent: the row is refused and the run says so', async () => {
+  const { host } = await open('Album');
+  await host.query('create table vault(album int references album (id))');
+  await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3 }]);
+  await host.query('insert into vault values (2)');
+  const clerk = await asClerk(host, 'select, update, delete');
   const result = await clerk.sweep.sweep(ACME, NOW);
   expect(countOf(result, 'Album')).toMatchObject({ affected: 2, skipped: 1, skippedByCause: { refused: 1 } });
   expect(result.status).toBe('partiallyFailed');
