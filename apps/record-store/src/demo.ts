@@ -1,0 +1,20 @@
+import 'reflect-metadata';
+import { withDemoDatabase } from './database/demo-database.js';
+import { parseDemoOptions } from './demo/demo-options.js';
+import { runDemo } from './demo/run-demo.js';
+import { openShop } from './loading/shop-source.js';
+import { fail } from './terminal/fail.js';
+import { stopSignal } from './terminal/stop-signal.js';
+
+const options = parseDemoOptions(process.argv);
+const signal = stopSignal();
+try {
+  const shop = await openShop(options, options.now);
+  const { result, failures } = await withDemoDatabase(process.env, (url) => runDemo({ url, shop, options, signal }));
+  // Last, when all that was made is gone: whoever reads this may end the program.
+  if (options.json) console.log(JSON.stringify(result));
+  for (const failure of failures) console.error(`Sweep failed: ${failure}`);
+  if (failures.length > 0) process.exitCode = 1;
+} catch (error) {
+  fail(error);
+}

@@ -1,0 +1,67 @@
+import { EntityManager } from '@mikro-orm/postgresql';
+import { RetentionHolds, RetentionLedger } from 'nestjs-cohort';
+import { createRecordStore } from '../app.module.js';
+import { migrate } from '../database/orm-options.js';
+import { type ShopCounts, countShop } from '../loading/count-shop.js';
+import type { ShopRecords } from '../loading/shop-records.js';
+import { storeShop } from '../loading/store-shop.js';
+import { type RetentionRow, ShopRetention } from '../retention/shop-retention.js';
+import type { DemoOptions } from './demo-options.js';
+import { type DemoReport, humanReport, silentReport } from './demo-report.js';
+import { resolveHolds } from './hold-option.js';
+import { type LedgerCounts, countLedger, readLedger } from './read-ledger.js';
+
+export interface DemoInput {
+  readonly url: string;
+  readonly shop: Iterable<ShopRecords>;
+  readonly options: DemoOptions;
+  readonly signal: AbortSignal;
+}
+
+/** What `--json` prints. */
+export interface DemoResult {
+  readonly now: string;
+  readonly preview: readonly RetentionRow[];
+  readonly sweep: readonly RetentionRow[];
+  readonly remaining: ShopCounts;
+  readonly ledger: LedgerCounts;
+}
+
+export interface DemoOutcome {
+  readonly result: DemoResult;
+  readonly failures: readonly string[];
+}
+
+/** The demo on an empty database: migrate, load, preview, hold, sweep, read the ledger. */
+export async function runDemo({ url, shop, options, signal }: DemoInput): Promise<DemoOutcome> {
+  const report: DemoReport = options.json ? silentReport : humanReport;
+  await migrate(url);
+  signal.throwIfAborted();
+  const app = await createRecordStore(url);
+  try {
+    const em = app.get(EntityManager);
+    const retention = app.get(ShopRetention);
+    const { now, dryRun = false } = options;
+    await storeShop(em, shop);
+    signal.throwIfAborted();
+    const holds = await resolveHolds(em, options.hold);
+    report.loaded(await countShop(em), now);
+
+    let preview = await retention.preview(now, signal);
+    report.previewed(preview);
+    if (holds.length > 0) {
+      await app.get(RetentionHolds).create(holds);
+      preview = await retention.preview(now, signal);
+      report.held(options.hold, preview);
+    }
+    const { rows: sweep, failures } = await retention.sweep(now, { actor: 'demo', dryRun, signal });
+    const remaining = await countShop(em);
+    report.swept(sweep, remaining, dryRun);
+
+    const runs = await readLedger(app.get(RetentionLedger));
+    report.recorded(runs);
+    return { result: { now: now.toISOString(), preview, sweep, remaining, ledger: countLedger(runs) }, failures };
+  } finally {
+    await app.close();
+  }
+}

@@ -1,0 +1,74 @@
+import 'reflect-metadata';
+import { EntityManager } from '@mikro-orm/postgresql';
+import type { INestApplicationContext } from '@nestjs/common';
+import { Command } from 'commander';
+import { createRecordStore } from './app.module.js';
+import { openDatabase } from './database/open-database.js';
+import { migrate } from './database/orm-options.js';
+import { countShop } from './loading/count-shop.js';
+import { type ShopOptions, openShop, withShopOptions } from './loading/shop-source.js';
+import { storeShop } from './loading/store-shop.js';
+import { ShopRetention } from './retention/shop-retention.js';
+import { fail } from './terminal/fail.js';
+import { StoppedError, stopSignal } from './terminal/stop-signal.js';
+import { retentionTable } from './terminal/table.js';
+
+/** `npm start`: the record store on its database, swept once, then running until it is told to stop. */
+async function start(options: ShopOptions, signal: AbortSignal): Promise<void> {
+  const database = await openDatabase(process.env);
+  try {
+    console.log(`Database: ${database.place}`);
+    for (const name of await migrate(database.url)) console.log(`Applied migration ${name}.`);
+    const app = await createRecordStore(database.url);
+    try {
+      await loadIfEmpty(app.get(EntityManager), options);
+      await sweepOnce(app, signal);
+      console.log('The record store is running. Ctrl-C stops it.');
+      await untilStopped(signal);
+    } finally {
+      await app.close();
+    }
+  } finally {
+    await database.close();
+  }
+}
+
+async function loadIfEmpty(em: EntityManager, options: ShopOptions): Promise<void> {
+  const before = await countShop(em);
+  if (before.customers > 0) {
+    console.log(`The store has ${before.customers} customers already; nothing was loaded.`);
+    return;
+  }
+  if (options.data === undefined && process.env.NODE_ENV === 'production') {
+    console.log('The store is empty. With NODE_ENV=production no shop is made up; load one with --data FOLDER.');
+    return;
+  }
+  await storeShop(em, await openShop(options, new Date()));
+  const { customers, invoices, invoiceLines } = await countShop(em);
+  console.log(`Loaded ${customers} customers, ${invoices} invoices, ${invoiceLines} invoice lines.`);
+}
+
+async function sweepOnce(app: INestApplicationContext, signal: AbortSignal): Promise<void> {
+  const { rows, failures } = await app.get(ShopRetention).sweep(new Date(), { actor: 'record-store', signal });
+  if (rows.length > 0) console.log(`Sweep at start:\n${retentionTable(rows)}`);
+  for (const failure of failures) console.error(`Sweep failed: ${failure}`);
+}
+
+/** A signal handler alone keeps no process alive, and so far nothing listens. */
+async function untilStopped(signal: AbortSignal): Promise<void> {
+  const alive = setInterval(() => undefined, 2 ** 30);
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  clearInterval(alive);
+}
+
+const command = withShopOptions(new Command('npm start --'))
+  .description('Runs the record store on DATABASE_URL, or on a PostgreSQL of its own in DATA_DIR (default .data).')
+  .parse();
+try {
+  await start(command.opts<ShopOptions>(), stopSignal());
+} catch (error) {
+  if (!(error instanceof StoppedError)) fail(error);
+}

@@ -1,0 +1,8 @@
+import { type StaticRules, Strategy } from 'nestjs-cohort';
+
+/** How long the shop keeps what. Lines go with their invoices, three years after the invoice's date. */
+export const shopRules = {
+  'invoice-lines': { period: 'P3Y', strategy: Strategy.Purge },
+  invoices: { period: 'P3Y', strategy: Strategy.Purge },
+  customers: { period: 'P1Y', strategy: Strategy.Anonymise },
+} satisfies StaticRules;

@@ -1,0 +1,45 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { MikroORM } from '@mikro-orm/postgresql';
+import { type TestDatabase, createTestDatabase } from 'local-stack/testing';
+import { ormOptions } from '../src/database/orm-options.js';
+
+describe('the migrations of the record store', () => {
+  let database: TestDatabase;
+  let orm: MikroORM;
+
+  beforeAll(async () => {
+    database = await createTestDatabase({ name: 'migrations' });
+    orm = await MikroORM.init(ormOptions(database.url));
+  });
+
+  afterAll(async () => {
+    await orm.close();
+    await database.drop();
+  });
+
+  const tables = async () => {
+    const rows = await orm.em.getConnection().execute<{ name: string }[]>(
+      `select table_schema || '.' || table_name as name from information_schema.tables
+       where table_schema in ('public', 'retention') order by 1`,
+    );
+    return rows.map(({ name }) => name);
+  };
+
+  test('make exactly what the model asks for', async () => {
+    await orm.migrator.up();
+    expect(await orm.schema.getUpdateSchemaSQL()).toBe('');
+    expect(await orm.migrator.checkSchema()).toBe(false);
+    expect((await tables()).filter((name) => name.startsWith('retention.'))).toHaveLength(10);
+  });
+
+  test('have nothing to do the second time', async () => {
+    expect(await orm.migrator.up()).toEqual([]);
+  });
+
+  test('go down to an empty database, and up again', async () => {
+    await orm.migrator.down({ to: 0 });
+    expect(await tables()).toEqual(['public.mikro_orm_migrations']);
+    await orm.migrator.up();
+    expect(await orm.schema.getUpdateSchemaSQL()).toBe('');
+  });
+});

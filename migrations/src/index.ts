@@ -1,0 +1,1 @@
+export { recordStoreMigrations } from './record-store/migrations.js';
