@@ -1,8 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process';
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import type { Probe } from '../../src/engine/context.js';
+import { type Probe, inLedger } from '../../src/engine/context.js';
+import { insertPass, lockAbandoned } from '../../src/sql/lanes.js';
 import { type Host, latch, startHost } from '../support/host.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
 import { addNotes, countRows, nobodyInTransaction } from '../support/seed.js';
@@ -172,6 +174,30 @@ describe('an owner that was paused and wakes up after its run was recovered', ()
     resume.open();
     expect((await sweep).status).toBe('succeeded');
     expect(await expectLedgerToEqualData(other)).toBe(ROWS);
+  });
+});
+
+describe('recovery', () => {
+  // What another process may do between looking for abandoned passes and locking the lanes of one.
+  test.each([
+    { between: 'nothing', lanes: `true`, taken: 2 },
+    { between: 'one lane beats', lanes: `lane = 2`, beats: true, taken: null },
+    { between: 'one lane begins a batch', lanes: `lane = 2`, locks: true, taken: null },
+    { between: 'the pass is settled', lanes: `true`, settles: true, taken: null },
+  ])('looks again under its locks: $between', async ({ lanes, beats, locks, settles, taken }) => {
+    const host = await open();
+    const ctx = await host.readiness.context();
+    const passId = randomUUID();
+    const pass = { passId, trigger: 'manual', dryRun: false, tokens: [randomUUID(), randomUUID()] };
+    await inLedger(ctx, (tx) => insertPass(tx, 'retention', pass));
+    await letHeartbeatsAge(host);
+    await host.orm.em.fork().transactional(async (em) => {
+      if (locks) await em.execute(`select 1 from retention.sweep_lane where ${lanes} for update`);
+      if (beats) await host.query(`update retention.sweep_lane set heartbeat_at = now() where ${lanes}`);
+      if (settles) await host.query(`update retention.sweep_lane set status = 'settled'`);
+      const tokens = await inLedger(ctx, (tx) => lockAbandoned(tx, 'retention', passId, 60_000));
+      expect(tokens?.length ?? null).toBe(taken);
+    });
   });
 });
 
