@@ -47,11 +47,19 @@ export function aForeignKey(constraint: string, change: Partial<ForeignKey> = {}
   };
 }
 
-/** Facts about a table to which the given keys point. */
+/** Facts about a table whose rows the given keys keep. */
 export function factsFor(
   entry: RetentionEntry,
   dependents: readonly RetentionEntry[] = [],
-  blocking: readonly ForeignKey[] = [],
+  keys: readonly ForeignKey[] = [],
 ): TableFacts {
-  return { entry, incoming: blocking, blocking, dependents, oneLane: false, isServed: () => false, problems: [] };
+  return {
+    entry,
+    dependents,
+    blocking: keys.map((key) => [key]),
+    oneLane: false,
+    isServed: () => false,
+    rowSecurity: false,
+    problems: [],
+  };
 }

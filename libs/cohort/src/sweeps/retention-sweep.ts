@@ -3,7 +3,7 @@ import { InvalidArgumentError } from '../cohort.errors.js';
 import { requireInstant } from '../domain/instant.js';
 import { type TenantContext, requireTenant } from '../domain/tenant-context.js';
 import { Readiness } from '../startup/readiness.js';
-import { type RetentionSweepResult, type SweepRequest, sweepTenants } from './sweep.js';
+import { type RetentionSweepResult, type SweepRequest, sweepTenants } from '../engine/sweep.js';
 
 export interface SweepOptions {
   /** Count and write to the ledger, change nothing. Default false. */

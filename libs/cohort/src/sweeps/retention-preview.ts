@@ -2,7 +2,7 @@ import { Injectable } from '@nestjs/common';
 import { requireInstant } from '../domain/instant.js';
 import { type TenantContext, requireTenant } from '../domain/tenant-context.js';
 import { Readiness } from '../startup/readiness.js';
-import { type RetentionPreviewResult, previewTenant } from './preview.js';
+import { type RetentionPreviewResult, previewTenant } from '../engine/preview.js';
 
 /** Counts what a sweep would do. Writes nothing, locks nothing, never sees the caller's own transaction. */
 @Injectable()
