@@ -6,7 +6,7 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import { type Probe, inLedger } from '../../src/engine/context.js';
 import { insertPass, lockAbandoned } from '../../src/sql/lanes.js';
 import { type Host, latch, startHost } from '../support/host.js';
-import { ACME, NOW, notesHost } from '../support/notes.js';
+import { ACME, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { addNotes, countRows, nobodyInTransaction } from '../support/seed.js';
 
 const PROGRAM = fileURLToPath(new URL('../programs/sweeper.mjs', import.meta.url));
@@ -146,6 +146,35 @@ describe('an owner that was paused and wakes up after its run was recovered', ()
     expect(statuses).toEqual(['failed', 'succeeded']);
     await other.sweep.sweep(ACME, NOW);
     expect(await expectLedgerToEqualData(other)).toBe(ROWS);
+  });
+
+  test('does not claim a success that recovery has settled as a failure: paused after its last batch', async () => {
+    const reached = latch();
+    const resume = latch();
+    const options = { rules: { 'session-notes': { period: 'P30D', strategy: 'purge' as const } } };
+    const host = await startHost({
+      entities: [SessionNote],
+      options,
+      probe: async (at) => {
+        if (at !== 'committed') return;
+        reached.open();
+        await resume.opened;
+      },
+    });
+    hosts.push(host);
+    await addNotes(host, [{}, {}]);
+    const sweep = host.sweep.sweep(ACME, NOW);
+    await reached.opened;
+    await letHeartbeatsAge(host);
+    const other = await startHost({ entities: [SessionNote], options, url: host.url });
+    hosts.push(other);
+    await other.sweep.sweep(ACME, NOW);
+    resume.open();
+    await expect(sweep).rejects.toMatchObject({ code: 'run-lost' });
+    expect((await other.ledger.runs()).items.map((run) => [run.status, run.totalAffected])).toEqual([
+      ['succeeded', 0],
+      ['failed', 2],
+    ]);
   });
 
   test('is not recovered in the middle of a batch: its lane is locked, which is a sign of life', async () => {
