@@ -1,6 +1,6 @@
 import { Temporal } from 'temporal-polyfill';
 import { describeValue } from './cohort.errors.js';
-import { RetentionRuleProvider } from './domain/rule-provider.js';
+import type { RetentionRuleProvider } from './domain/rule-provider.js';
 import type { StaticRules } from './domain/static-rules.js';
 import type { EngineSettings } from './engine/context.js';
 import { type ConventionNames, DEFAULT_CONVENTIONS } from './registry/describe-entry.js';
@@ -54,35 +54,40 @@ export interface ResolvedOptions {
 const SECOND = 1000;
 const HOUR = 3600 * SECOND;
 
-/** Checks every option and returns the values in force. Each problem names the key, the value seen and the range. */
-export function resolveOptions(options: CohortOptions, problems: string[]): ResolvedOptions {
+/**
+ * Checks every option and returns the values in force. Each problem names the key, the value seen and the range. Only
+ * what is left out has a default: null is refused like any other wrong value. The rules check themselves.
+ */
+export function resolveOptions(given: CohortOptions, problems: string[]): ResolvedOptions {
+  const options = isObject(given) ? given : ({} as CohortOptions);
+  if (options !== given) {
+    problems.push(`The options of CohortModule are ${describeValue(given)}; wanted: an object with rules.`);
+  }
   const whole = (key: 'sweepBatchSize' | 'parallelism', fallback: number, max: number): number => {
-    const value: unknown = options[key] ?? fallback;
-    if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max) return value as number;
+    const { [key]: value = fallback } = options;
+    if (Number.isInteger(value) && value >= 1 && value <= max) return value;
     problems.push(`${key} is ${describeValue(value)}; wanted: a whole number from 1 to ${max}.`);
     return fallback;
   };
   const duration = (key: string, value: unknown, fallback: string, min: number, max: number): number => {
-    const ms = toMilliseconds(value ?? fallback);
+    const ms = toMilliseconds(value === undefined ? fallback : value);
     if (ms !== undefined && ms >= min && ms <= max) return ms;
     problems.push(
       `${key} is ${describeValue(value)}; wanted: an ISO-8601 duration or milliseconds, from ${min} ms to ${max} ms.`,
     );
     return toMilliseconds(fallback)!;
   };
-  for (const section of ['rowHandlerDispatch', 'conventions'] as const) {
-    if (options[section] === null) problems.push(`${section} is null; leave it out for the defaults.`);
-  }
+  const section = <K extends 'rowHandlerDispatch' | 'conventions'>(key: K): NonNullable<CohortOptions[K]> => {
+    const { [key]: value = {} } = options;
+    if (isObject(value)) return value as NonNullable<CohortOptions[K]>;
+    problems.push(`${key} is ${describeValue(value)}; wanted: an object, or nothing for the defaults.`);
+    return {};
+  };
   if (options.dryRun !== undefined && typeof options.dryRun !== 'boolean') {
     problems.push(`dryRun is ${describeValue(options.dryRun)}; wanted: true or false.`);
   }
   if (options.contextName !== undefined && (typeof options.contextName !== 'string' || options.contextName === '')) {
     problems.push(`contextName is ${describeValue(options.contextName)}; wanted: the name of a MikroORM context.`);
-  }
-  if (!options.rules || typeof options.rules !== 'object') {
-    problems.push(
-      `rules is ${describeValue(options.rules)}; wanted: a RetentionRuleProvider or a table of category to rule.`,
-    );
   }
   return {
     settings: {
@@ -93,20 +98,20 @@ export function resolveOptions(options: CohortOptions, problems: string[]): Reso
       idleTimeoutMs: duration('idleInTransactionTimeout', options.idleInTransactionTimeout, 'PT30S', SECOND, HOUR),
       sweepSettleTimeoutMs: duration(
         'rowHandlerDispatch.sweepSettleTimeout',
-        options.rowHandlerDispatch?.sweepSettleTimeout,
+        section('rowHandlerDispatch').sweepSettleTimeout,
         'PT1H',
         60 * SECOND,
         7 * 24 * HOUR,
       ),
       dryRun: options.dryRun === true,
     },
-    conventions: conventionNames(options.conventions ?? {}, problems),
+    conventions: conventionNames(section('conventions'), problems),
   };
 }
 
 function conventionNames(conventions: ConventionOptions, problems: string[]): ConventionNames {
   const name = (key: keyof ConventionOptions, fallback: string): string => {
-    const value: unknown = conventions[key] ?? fallback;
+    const { [key]: value = fallback } = conventions;
     if (typeof value === 'string' && value.trim() !== '') return value;
     problems.push(`conventions.${key} is ${describeValue(value)}; wanted: the name of a property.`);
     return fallback;
@@ -118,6 +123,10 @@ function conventionNames(conventions: ConventionOptions, problems: string[]): Co
     deletedAt: name('deletedAtProperty', DEFAULT_CONVENTIONS.deletedAt),
     anonymisedAt: name('anonymisedAtProperty', DEFAULT_CONVENTIONS.anonymisedAt),
   };
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function toMilliseconds(value: unknown): number | undefined {

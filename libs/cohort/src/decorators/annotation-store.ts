@@ -36,13 +36,15 @@ export function ownAnnotations(target: AnnotationTarget): Annotations {
 
 /**
  * Class markers of `target` itself (they are not inherited) with the property markers of its whole class chain;
- * a subclass that declares a property again replaces what its base said of it.
+ * a subclass that declares a property again replaces what its base said of it. An EntitySchema of the class comes
+ * before the class, so that one may carry the rest of what the other begins.
  */
-export function readAnnotations(target: AnnotationTarget): Annotations | undefined {
-  const chain = classChain(target).flatMap((each) => store.get(each) ?? []);
+export function readAnnotations(target: AnnotationTarget, schema?: AnnotationTarget): Annotations | undefined {
+  const chain = [...(schema ? [schema] : []), ...classChain(target)].flatMap((each) => store.get(each) ?? []);
   if (chain.length === 0) return undefined;
   return {
     ...store.get(target),
+    ...(schema && store.get(schema)),
     roles: inheritBy(chain, (each) => each.roles),
     scrubs: inheritBy(chain, (each) => each.scrubs),
     subjects: inheritBy(chain, (each) => each.subjects),

@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
 import { AnonymiseMethod, isOneOf } from '../domain/strategy.js';
 import { type AnonymiseFactoryClass, type PropertyRole, ownAnnotations } from './annotation-store.js';
-import { requireText } from './retain.js';
+import { requireText } from '../domain/arguments.js';
 
 type PropertyMarker = (target: object, property: string) => void;
 

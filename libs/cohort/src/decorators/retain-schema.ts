@@ -1,9 +1,10 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import { InvalidArgumentError } from '../cohort.errors.js';
 import type { AnonymiseMethod, AuditRowDetail } from '../domain/strategy.js';
-import { type AnonymiseFactoryClass, type PropertyRole, ownAnnotations } from './annotation-store.js';
+import { type AnonymiseFactoryClass, type PropertyRole, type Scrub, ownAnnotations } from './annotation-store.js';
 import { requireScrub } from './properties.js';
-import { requireEntityId, requireText, retainAnnotation } from './retain.js';
+import { requireText } from '../domain/arguments.js';
+import { requireEntityId, retainAnnotation } from './retain.js';
 
 type Class<T> = abstract new (...args: never[]) => T;
 type Property<T> = Extract<keyof T, string>;
@@ -45,24 +46,38 @@ export function retain<T extends object>(
   if (entity === null || (typeof entity !== 'function' && typeof entity !== 'object')) {
     throw new InvalidArgumentError('retain entity', entity, 'a class, an EntitySchema or the result of defineEntity');
   }
-  const annotations = ownAnnotations(entity);
-  annotations.retain = retainAnnotation(options.category, options.anchor, options);
-  annotations.entityId = requireEntityId(options.entityId);
-  if (options.tenantless) annotations.tenantless = true;
-  for (const role of ROLES) {
-    const property = options[role];
-    if (property !== undefined) annotations.roles.push({ role, property });
+  if (options === null || typeof options !== 'object') {
+    throw new InvalidArgumentError('retain options', options, 'an object with category, anchor and entityId');
   }
-  for (const [property, how] of Object.entries(options.anonymise ?? {}) as [string, unknown][]) {
-    if (typeof how === 'function') annotations.scrubs.push({ property, factory: how as AnonymiseFactoryClass });
-    else
-      annotations.scrubs.push({
-        property,
-        ...(Array.isArray(how) ? requireScrub(how[0], how[1]) : requireScrub(how, undefined)),
-      });
-  }
-  for (const [property, kind] of Object.entries(options.erasureSubjects ?? {}) as [string, unknown][]) {
+  // Everything is checked before anything is kept: an entity that was refused is not under half a retention.
+  const retained = retainAnnotation(options.category, options.anchor, options);
+  const entityId = requireEntityId(options.entityId);
+  const roles = rolesOf(options);
+  const scrubs = Object.entries(options.anonymise ?? {}).map(([property, how]) => scrubOf(property, how));
+  const subjects = Object.entries(options.erasureSubjects ?? {}).map(([property, kind]: [string, unknown]) => {
     requireText(kind, 'ErasureSubject kind');
-    annotations.subjects.push({ property, kind });
-  }
+    return { property, kind };
+  });
+
+  const annotations = ownAnnotations(entity);
+  annotations.retain = retained;
+  annotations.entityId = entityId;
+  if (options.tenantless) annotations.tenantless = true;
+  annotations.roles.push(...roles);
+  annotations.scrubs.push(...scrubs);
+  annotations.subjects.push(...subjects);
+}
+
+function rolesOf(options: Partial<Record<PropertyRole, unknown>>): { role: PropertyRole; property: string }[] {
+  return ROLES.flatMap((role) => {
+    const property = options[role];
+    if (property === undefined) return [];
+    requireText(property, `retain ${role}`);
+    return [{ role, property }];
+  });
+}
+
+function scrubOf(property: string, how: unknown): Scrub {
+  if (typeof how === 'function') return { property, factory: how as AnonymiseFactoryClass };
+  return { property, ...(Array.isArray(how) ? requireScrub(how[0], how[1]) : requireScrub(how, undefined)) };
 }

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
+import { requireText } from '../domain/arguments.js';
 import { AuditRowDetail, isOneOf } from '../domain/strategy.js';
 import { isIdentity } from '../domain/uuid.js';
 import { ownAnnotations } from './annotation-store.js';
@@ -74,10 +75,4 @@ export function requireEntityId(id: unknown): string {
     );
   }
   return id.toLowerCase();
-}
-
-/** @internal */
-export function requireText(value: unknown, argument: string): asserts value is string {
-  if (typeof value !== 'string' || value.trim() === '')
-    throw new InvalidArgumentError(argument, value, 'a text that is not blank');
 }

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
+import { requireText } from './arguments.js';
 import { parsePeriod } from './period.js';
 import { AuditRowDetail, Strategy, isOneOf } from './strategy.js';
 
@@ -41,9 +42,20 @@ export class RetentionRule {
       throw new InvalidArgumentError('rule.auditRowDetail', detail, `'summaryOnly' or 'perRow'`);
     }
     this.auditRowDetail = detail;
-    this.provenance = init.provenance && Object.freeze({ ...init.provenance });
+    this.provenance = requireProvenance(init.provenance);
     Object.freeze(this);
   }
+}
+
+function requireProvenance(provenance: unknown): RuleProvenance | undefined {
+  if (provenance === undefined) return undefined;
+  if (provenance === null || typeof provenance !== 'object' || Array.isArray(provenance))
+    throw new InvalidArgumentError('rule.provenance', provenance, 'an object with source and reason');
+  const { source, reason } = provenance as Record<string, unknown>;
+  for (const [field, text] of Object.entries({ source, reason })) {
+    if (text !== undefined) requireText(text, `rule.provenance.${field}`);
+  }
+  return Object.freeze({ ...provenance });
 }
 
 /** Every strategy that a category's rules may ever use. Start-up checks the model against all of them. */
@@ -51,11 +63,13 @@ export class RetentionCategoryCapabilities {
   readonly strategies: readonly Strategy[];
 
   constructor(strategies: Iterable<Strategy>) {
+    if (typeof strategies?.[Symbol.iterator] !== 'function')
+      throw new InvalidArgumentError('strategies', strategies, 'a list of strategies');
     const copy = [...strategies];
     if (copy.length === 0) throw new InvalidArgumentError('strategies', 'none', 'at least one strategy');
-    const unknown = copy.find((strategy) => !isOneOf(Strategy, strategy));
-    if (unknown !== undefined) {
-      throw new InvalidArgumentError('strategies', unknown, `values among ${Object.values(Strategy).join(', ')}`);
+    for (const strategy of copy) {
+      if (!isOneOf(Strategy, strategy))
+        throw new InvalidArgumentError('strategies', strategy, `values among ${Object.values(Strategy).join(', ')}`);
     }
     this.strategies = Object.freeze([...new Set(copy)]);
     Object.freeze(this);

@@ -1,4 +1,4 @@
-import { CohortConfigurationError } from '../cohort.errors.js';
+import { CohortConfigurationError, describeValue } from '../cohort.errors.js';
 import { RetentionCategoryCapabilities, RetentionRule, type RetentionRuleInit } from './retention-rule.js';
 import { RetentionRuleProvider, type RetentionResolutionContext } from './rule-provider.js';
 
@@ -11,6 +11,11 @@ export class StaticRuleProvider extends RetentionRuleProvider {
 
   constructor(rules: StaticRules) {
     super();
+    if (rules === null || typeof rules !== 'object' || Array.isArray(rules)) {
+      throw new CohortConfigurationError([
+        `rules is ${describeValue(rules)}; wanted: a RetentionRuleProvider or a table of category to rule.`,
+      ]);
+    }
     const problems: string[] = [];
     for (const [category, rule] of Object.entries(rules)) {
       try {

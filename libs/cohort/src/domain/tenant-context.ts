@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
+import { requireOptions, requireText } from './arguments.js';
 
 /** Stands for "no tenant" in the ledger. Never a tenant's own id. */
 export const TENANTLESS_ID = '00000000-0000-0000-0000-000000000000';
@@ -15,16 +16,25 @@ export class TenantContext {
   readonly tags: Readonly<Record<string, string>>;
 
   constructor(id: string, options: TenantContextOptions = {}) {
-    if (typeof id !== 'string' || id.trim() === '')
-      throw new InvalidArgumentError('tenant.id', id, 'a string that is not blank');
+    requireText(id, 'tenant.id');
     if (id === TENANTLESS_ID)
       throw new InvalidArgumentError('tenant.id', id, 'a tenant of its own: the zero UUID stands for TENANTLESS');
-    if (options.tags === null) throw new InvalidArgumentError('tenant.tags', null, 'an object of strings');
+    requireOptions(options, 'tenant options');
+    const { jurisdiction, tags = {} } = options;
+    if (jurisdiction !== undefined) requireText(jurisdiction, 'tenant.jurisdiction');
     this.id = id;
-    this.jurisdiction = options.jurisdiction;
-    this.tags = Object.freeze({ ...options.tags });
+    this.jurisdiction = jurisdiction;
+    this.tags = requireTags(tags);
     Object.freeze(this);
   }
+}
+
+function requireTags(tags: unknown): Readonly<Record<string, string>> {
+  if (tags === null || typeof tags !== 'object' || Array.isArray(tags))
+    throw new InvalidArgumentError('tenant.tags', tags, 'an object of strings');
+  for (const [tag, value] of Object.entries(tags))
+    if (typeof value !== 'string') throw new InvalidArgumentError(`tenant.tags.${tag}`, value, 'a string');
+  return Object.freeze({ ...tags });
 }
 
 /** The context of entities marked @RetentionTenantless: no jurisdiction, no tags, the zero UUID in the ledger. */

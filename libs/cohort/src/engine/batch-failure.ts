@@ -8,12 +8,10 @@ import { sqlStateOf } from './failure.js';
  */
 export type Remedy = 'retry' | 'halve' | 'reconnect' | 'fail' | 'stop';
 
-/** A trigger undid what a batch wrote: its rows would be due again for ever. */
+/** A trigger undid what a batch did: its rows would be due again for ever. */
 export class ReopenedRowsError extends Error {
-  constructor(readonly rows: number) {
-    super(
-      `${rows} updated rows are still open: a trigger or generated column resets the marker that the strategy sets.`,
-    );
+  constructor() {
+    super('A trigger of the table put rows back into the state they were in before.');
   }
 }
 
@@ -34,8 +32,8 @@ export class RowsRefusedError extends Error {
 const IN_THE_WAY = new Set(['40001', '40P01', '55P03']);
 const TIMED_OUT = new Set(['57014', '25P03', '25P04']);
 const CONNECTION = /^(08...|57P0[1-5])$/;
-/** Bad data (22), a constraint (23) or an error raised by a trigger (P0). */
-const ROWS = /^(22|23|P0)...$/;
+/** Bad data (22), a constraint (23), a trigger that changes rows of its own statement (27), or one that raises (P0). */
+const ROWS = /^(22|23|27|P0)...$/;
 
 export function remedyFor(error: unknown, signal: AbortSignal): Remedy {
   if (error instanceof RunLostError || (signal.aborted && error === signal.reason)) return 'stop';
@@ -51,7 +49,8 @@ export function remedyFor(error: unknown, signal: AbortSignal): Remedy {
 function isBrokenConnection(error: unknown): boolean {
   const { code, message } = error as { code?: unknown; message?: unknown };
   return (
-    ['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(code as string) || /^Connection terminated/.test(String(message))
+    ['ECONNRESET', 'EPIPE', 'ETIMEDOUT'].includes(code as string) ||
+    /^Connection terminated|^Client has encountered a connection error/.test(String(message))
   );
 }
 

@@ -16,7 +16,8 @@ export const RECOVERED =
 /** The SQLSTATE of a database error, however it was wrapped. */
 export function sqlStateOf(error: unknown): string | undefined {
   const code = (rootCause(error) as { code?: unknown } | undefined)?.code;
-  return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) ? code : undefined;
+  // Five capitals alone are a code of the operating system, such as EPIPE; every SQLSTATE has a digit.
+  return typeof code === 'string' && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
 /** Logs the error under a new diagnostic id and returns the envelope that may be persisted. */

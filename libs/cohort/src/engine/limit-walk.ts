@@ -2,7 +2,16 @@ import { RunLostError } from '../cohort.errors.js';
 import { Strategy } from '../domain/strategy.js';
 import type { Fence } from '../sql/lanes.js';
 import { mutateLocked } from '../sql/mutate.js';
-import { type Exclusions, type Selection, lockCandidates, stillEligible } from '../sql/selection.js';
+import { type KeyPath, isNulling, lockPathEnds } from '../sql/foreign-keys.js';
+import {
+  type Exclusions,
+  type LockedRows,
+  type Selection,
+  isLocked,
+  lockCandidates,
+  stillEligible,
+} from '../sql/selection.js';
+import type { Executor } from '../sql/transaction.js';
 import { PassedOverError, ReopenedRowsError, RowsRefusedError, isBusy, remedyFor } from './batch-failure.js';
 import { type EngineContext, inBatch } from './context.js';
 import type { Pass } from './pass.js';
@@ -75,8 +84,8 @@ interface BatchRequest {
   /** First tenant to look at, as an index into the slices. */
   readonly from: number;
   readonly size: number;
-  /** How many rows were locked, and the id where it was one: known even if the batch then fails. */
-  locked?: { readonly count: number; readonly recordId: string | null };
+  /** What was locked: known even if the batch then fails. */
+  locked?: Pick<LockedRows, 'count' | 'recordIds'>;
 }
 
 interface BatchResult {
@@ -118,26 +127,28 @@ async function runLane(lane: Lane, start: number): Promise<void> {
       if (remedy === 'reconnect' || !request.locked) throw error;
       retried = false;
       if (size > 1) size = Math.ceil(Math.min(size, request.locked.count) / 2);
-      else leaveOut(state, request.locked.recordId!, error);
+      else leaveOut(state, request.locked.recordIds[0]!, error);
     }
   }
 }
 
-/** begin | lock | fence, mutation, details, progress | commit. Null: nothing to lock. */
+/** begin | lock | lock what it would set to NULL | fence, mutation, details, progress | look again | commit. Null: nothing to lock. */
 async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult | null> {
   const { ctx, pass, walk, facts, fence, signal } = lane;
   const selection: Selection<PlannedSlice> = selectForSweep(ctx, walk, walk.slices.slice(request.from));
   const exclusions = exclusionsOf(lane);
   const tenantByTenant = selection.slices.length === 1 || facts.isServed(walk.strategy);
+  const withIds = facts.hasTriggers || request.size === 1;
   const result = await inBatch(ctx, async (tx) => {
     await ctx.probe?.('before-lock', walk.entry.entityName);
-    const locked = await lockCandidates(tx, selection, { limit: request.size, exclusions, tenantByTenant });
+    const locked = await lockCandidates(tx, selection, { limit: request.size, exclusions, tenantByTenant, withIds });
     if (!locked) return null;
     request.locked = locked;
     await ctx.probe?.('locked', walk.entry.entityName);
 
     const started = performance.now();
-    const mutated = await mutateLocked(tx, {
+    for (const path of nullingPaths(lane)) await lockPathEnds(tx, path, walk.entry, isLocked(locked));
+    const { fenced, changed } = await mutateLocked(tx, {
       selection: tenantByTenant ? { ...selection, slices: selection.slices.slice(0, locked.lastSlice + 1) } : selection,
       locked,
       exclusions,
@@ -145,13 +156,12 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
       passId: pass.passId,
       now: pass.now,
     });
-    if (!mutated.fenced) throw new RunLostError(pass.passId);
-    if (mutated.reopened > 0) throw new ReopenedRowsError(mutated.reopened);
-    const refused = mutated.changed < locked.count ? await stillEligible(tx, selection, locked, exclusions) : [];
+    if (!fenced) throw new RunLostError(pass.passId);
+    const refused = await refusedRows(tx, selection, locked, changed, exclusions);
     await ctx.probe?.('mutated', walk.entry.entityName);
     signal.throwIfAborted();
     return {
-      affected: mutated.changed,
+      affected: changed,
       refused,
       next: tenantByTenant ? request.from + locked.lastSlice : 0,
       mutationMs: performance.now() - started,
@@ -159,6 +169,30 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
   });
   await ctx.probe?.('committed', walk.entry.entityName);
   return result;
+}
+
+/**
+ * Rows that are still due although they were locked and should have been changed. Without their ids nobody can tell
+ * them from rows that stopped being due in between, so the batch is done again in halves, down to single rows.
+ */
+async function refusedRows(
+  tx: Executor,
+  selection: Selection,
+  locked: LockedRows,
+  changed: number,
+  exclusions: Exclusions,
+): Promise<string[]> {
+  if (locked.recordIds.length === 0) {
+    if (changed < locked.count) throw new PassedOverError();
+    return [];
+  }
+  const remaining = await stillEligible(tx, selection, locked.recordIds, exclusions);
+  if (changed + remaining.length > locked.count) throw new ReopenedRowsError();
+  return remaining;
+}
+
+function nullingPaths({ walk, facts }: Lane): KeyPath[] {
+  return walk.strategy === Strategy.Purge ? facts.blocking.filter((path) => isNulling(path.at(-1)!)) : [];
 }
 
 /** The rows of a walk that a sweep means. */

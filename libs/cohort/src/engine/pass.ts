@@ -1,5 +1,6 @@
 import { RunLostError } from '../cohort.errors.js';
 import type { TenantContext } from '../domain/tenant-context.js';
+import { tenantIdOf } from '../registry/retention-registry.js';
 import {
   type FailedEntity,
   type Settlement,
@@ -69,7 +70,11 @@ export async function withPass(
 
 async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSignal): Promise<Pass> {
   const passId = ctx.newId();
-  const runs = request.tenants.map((tenant) => ({ sweepId: ctx.newId(), tenant }));
+  const runs = request.tenants.map((tenant) => ({
+    sweepId: ctx.newId(),
+    tenant,
+    tenantId: tenantIdOf(ctx.registry, tenant),
+  }));
   const tokens = Array.from({ length: request.dryRun ? 1 : ctx.settings.parallelism }, () => ctx.newId());
   const { cohortSchema } = ctx.registry;
   await inLedger(ctx, async (tx) => {
@@ -85,7 +90,7 @@ async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSig
         actor: request.actor,
         engineVersion: ENGINE_VERSION,
       },
-      runs.map((run) => ({ sweepId: run.sweepId, tenantId: run.tenant.id })),
+      runs,
     );
   });
   return {

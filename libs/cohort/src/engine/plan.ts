@@ -1,10 +1,9 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
 import { sweepCutoff } from '../domain/cutoff.js';
 import type { RetentionRule } from '../domain/retention-rule.js';
-import { AuditRowDetail, Strategy } from '../domain/strategy.js';
+import { AuditRowDetail, type Strategy } from '../domain/strategy.js';
 import { TENANTLESS, type TenantContext } from '../domain/tenant-context.js';
-import { isUuid } from '../domain/uuid.js';
-import { baseType } from '../registry/describe-entry.js';
+import { fitsType } from '../registry/column-type.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import type { BookedSlice } from '../sql/mutate.js';
 import type { EngineContext } from './context.js';
@@ -25,6 +24,8 @@ export interface Walk {
 export interface PlannedRun {
   readonly sweepId: string;
   readonly tenant: TenantContext;
+  /** The tenant's id as the ledger keeps it. */
+  readonly tenantId: string;
 }
 
 export interface PlanFailure {
@@ -47,12 +48,14 @@ export async function planWalks(
   entries: readonly RetentionEntry[],
   runs: readonly PlannedRun[],
   now: Date,
+  signal: AbortSignal | undefined,
 ): Promise<Plan> {
   const walks: Walk[] = [];
   const failures: PlanFailure[] = [];
   for (const entry of entries) {
     const byStrategy = new Map<Strategy, PlannedSlice[]>();
     for (const run of runs) {
+      signal?.throwIfAborted();
       if ((run.tenant === TENANTLESS) !== (entry.tenant === null)) continue;
       try {
         const slice = await planSlice(ctx, entry, run, now);
@@ -80,7 +83,7 @@ async function planSlice(
   const cutoff = sweepCutoff(rule, now);
   const detail = entry.auditRowDetail === AuditRowDetail.Inherit ? rule.auditRowDetail : entry.auditRowDetail;
   return {
-    tenantId: run.tenant.id,
+    tenantId: run.tenantId,
     sweepId: run.sweepId,
     cutoff: cutoff.at,
     resolvedPeriod: cutoff.period,
@@ -89,21 +92,13 @@ async function planSlice(
   };
 }
 
-const TENANT_SHAPES: Readonly<Record<string, (id: string) => boolean>> = {
-  uuid: isUuid,
-  int: (id) => /^-?\d{1,9}$/.test(id),
-  integer: (id) => /^-?\d{1,9}$/.test(id),
-  bigint: (id) => /^-?\d{1,18}$/.test(id),
-};
-
 /** One id that cannot be cast would fail the statement of every other tenant. */
 function requireTenantOfType(entry: RetentionEntry, tenant: TenantContext): void {
-  const shape = entry.tenant && TENANT_SHAPES[baseType(entry.tenant.type)];
-  if (shape && !shape(tenant.id)) {
+  if (entry.tenant && !fitsType(entry.tenant.type, tenant.id)) {
     throw new InvalidArgumentError(
       'tenant.id',
       tenant.id,
-      `a value of ${entry.entityName}.${entry.tenant!.property}, which is ${entry.tenant!.type}`,
+      `a value of ${entry.entityName}.${entry.tenant.property}, which is ${entry.tenant.type}`,
     );
   }
 }

@@ -1,5 +1,6 @@
 import { Strategy } from '../domain/strategy.js';
 import type { TenantContext } from '../domain/tenant-context.js';
+import { tenantIdOf } from '../registry/retention-registry.js';
 import { countSelection } from '../sql/selection.js';
 import { type EngineContext, inLedger } from './context.js';
 import { type EntitySweepCount, NOTHING, foreseen } from './counts.js';
@@ -20,20 +21,21 @@ export async function previewTenant(
   signal: AbortSignal | undefined,
 ): Promise<RetentionPreviewResult> {
   signal?.throwIfAborted();
-  const plan = await planWalks(ctx, ctx.registry.entries, [{ sweepId: ctx.newId(), tenant }], now);
+  const tenantId = tenantIdOf(ctx.registry, tenant);
+  const plan = await planWalks(ctx, ctx.registry.entries, [{ sweepId: ctx.newId(), tenant, tenantId }], now, signal);
   if (plan.failures[0]) throw plan.failures[0].error;
   const counts: EntitySweepCount[] = [];
   for (const walk of plan.walks) {
     signal?.throwIfAborted();
-    counts.push(await count(ctx, walk, tenant));
+    counts.push(await count(ctx, walk, tenantId));
   }
-  return { tenantId: tenant.id, now, counts };
+  return { tenantId, now, counts };
 }
 
-async function count(ctx: EngineContext, walk: Walk, tenant: TenantContext): Promise<EntitySweepCount> {
+async function count(ctx: EngineContext, walk: Walk, tenantId: string): Promise<EntitySweepCount> {
   const { entityName: entity, entityId, category } = walk.entry;
   const tally = walk.strategy === Strategy.Exempt ? NOTHING : await foresee(ctx, walk as MutatingWalk);
-  return { entity, entityId, category, tenantId: tenant.id, strategy: walk.strategy, ...tally };
+  return { entity, entityId, category, tenantId, strategy: walk.strategy, ...tally };
 }
 
 async function foresee(ctx: EngineContext, walk: MutatingWalk) {

@@ -1,4 +1,4 @@
-import { RuleResolutionError } from '../cohort.errors.js';
+import { RuleResolutionError, describeValue } from '../cohort.errors.js';
 import { RetentionCategoryCapabilities, RetentionRule } from '../domain/retention-rule.js';
 import type { RetentionResolutionContext, RetentionRuleProvider } from '../domain/rule-provider.js';
 import type { Strategy } from '../domain/strategy.js';
@@ -48,9 +48,8 @@ function declaredStrategies(
       `Category '${category}' is used by an entity, but the rules know nothing of it: getCapabilities must return its strategies.`,
     );
   } catch (error) {
-    problems.push(
-      `Category '${category}': getCapabilities threw ${(error as Error).constructor.name}: ${(error as Error).message}`,
-    );
+    const thrown = error instanceof Error ? `${error.constructor.name}: ${error.message}` : describeValue(error);
+    problems.push(`Category '${category}': getCapabilities threw ${thrown}`);
   }
   return [];
 }

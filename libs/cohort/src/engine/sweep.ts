@@ -1,4 +1,4 @@
-import { DryRunOnlyError, RunLostError } from '../cohort.errors.js';
+import { CohortConfigurationError, DryRunOnlyError, RunLostError } from '../cohort.errors.js';
 import { Strategy } from '../domain/strategy.js';
 import type { TenantContext } from '../domain/tenant-context.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
@@ -13,7 +13,7 @@ import { type MutatingWalk, limitWalk, selectForSweep } from './limit-walk.js';
 import { type Pass, type RunStatus, type SettledPass, withPass } from './pass.js';
 import { type Walk, planWalks } from './plan.js';
 import { recoverAbandoned } from './recover.js';
-import { type TableFacts, loadTableFacts, orderByForeignKeys } from './table-facts.js';
+import { type TableFacts, loadTableFacts, orderByForeignKeys, ownTableProblems } from './table-facts.js';
 
 export interface SweepRequest {
   readonly tenants: readonly TenantContext[];
@@ -40,10 +40,12 @@ export interface RetentionSweepResult {
 /** One pass over a set of tenants, one of them or thousands: recover, start, plan, walk by walk, settle. */
 export async function sweepTenants(ctx: EngineContext, request: SweepRequest): Promise<RetentionSweepResult[]> {
   if (ctx.settings.dryRun && !request.dryRun) throw new DryRunOnlyError();
+  const problems = await ownTableProblems(ctx);
+  if (problems.length > 0) throw new CohortConfigurationError(problems);
   await recoverAbandoned(ctx);
   const settled = await withPass(ctx, { ...request, trigger: 'manual' }, async (pass) => {
     const facts = await loadTableFacts(ctx);
-    const plan = await planWalks(ctx, orderByForeignKeys(facts), pass.runs, request.now);
+    const plan = await planWalks(ctx, orderByForeignKeys(facts), pass.runs, request.now, pass.signal);
     for (const { entry, sweepId, error } of plan.failures) failEntity(ctx, pass, entry, [sweepId], error);
     for (const walk of plan.walks) await sweepEntity(ctx, pass, walk, facts.get(walk.entry)!);
   });
@@ -128,12 +130,12 @@ function failEntity(
 async function toResults(ctx: EngineContext, { pass, settled }: SettledPass): Promise<RetentionSweepResult[]> {
   const summaries = await inLedger(ctx, (tx) => selectPassSummaries(tx, ctx.registry.cohortSchema, pass.passId));
   const bySweep = Map.groupBy(summaries, (summary) => summary.sweepId);
-  return pass.runs.map(({ sweepId, tenant }) => {
+  return pass.runs.map(({ sweepId, tenantId }) => {
     const run = settled.get(sweepId)!;
     return {
       sweepId,
       passId: pass.passId,
-      tenantId: tenant.id,
+      tenantId,
       dryRun: pass.dryRun,
       status: run.status,
       startedAt: run.startedAt,

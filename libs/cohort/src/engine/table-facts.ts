@@ -1,8 +1,9 @@
 import { CohortConfigurationError } from '../cohort.errors.js';
 import { Strategy } from '../domain/strategy.js';
 import { type RetentionEntry, tableName } from '../registry/retention-entry.js';
-import { type ForeignKeyRow, type TableRow, selectForeignKeys, selectTables } from '../sql/catalog.js';
-import { type ForeignKey, type KeyPath, isBlocking, keyPathName } from '../sql/foreign-keys.js';
+import { COHORT_TABLES } from '../schema/cohort-entities.js';
+import { type ForeignKeyRow, type TableRow, selectForeignKeys, selectOwnTables, selectTables } from '../sql/catalog.js';
+import { type ForeignKey, type KeyPath, isBlocking, isNulling, keyPathName } from '../sql/foreign-keys.js';
 import { type EngineContext, inLedger } from './context.js';
 
 /** What the installed schema says of one retained table. Read at the start of every pass: keys may have been added since. */
@@ -16,8 +17,8 @@ export interface TableFacts {
   readonly oneLane: boolean;
   /** Whether an index finds a tenant's oldest open rows for a strategy. */
   isServed(strategy: Strategy): boolean;
-  /** Whether policies may hide rows from this role. */
-  readonly rowSecurity: boolean;
+  /** Whether triggers of the host's may undo what a batch did. */
+  readonly hasTriggers: boolean;
   /** Why the entity cannot be swept on this schema; empty when it can. */
   readonly problems: readonly string[];
 }
@@ -35,44 +36,68 @@ export async function loadTableFacts(ctx: EngineContext): Promise<ReadonlyMap<Re
       ),
     };
   });
-  const retained = new Map(tables.flatMap((table) => (table.oid ? [[table.oid, entries[table.ord]!] as const] : [])));
-  const withChildren = keys.map((key): CatalogKey => ({ ...key, child: retained.get(key.childOid) }));
+  const retained = new Map(tables.map((table) => [table.rootOid, entries[table.ord]!]));
+  const withChildren = keys.map((key): CatalogKey => ({ ...key, child: retained.get(key.childRootOid) }));
   return new Map(
     tables.map((table) => {
       const entry = entries[table.ord]!;
-      const mayPurge = ctx.rules.strategiesOf(entry.category).includes(Strategy.Purge);
-      return [entry, factsOf(entry, table, pathsTo(table.oid, withChildren), mayPurge)];
+      const sharing = tables.filter(
+        (other) => other !== table && other.rootOid !== null && other.rootOid === table.rootOid,
+      );
+      const problems = [
+        ...shapeProblems(entry, table),
+        ...sharing.map(
+          (other) =>
+            `table ${tableName(entry)} and that of ${entries[other.ord]!.entityName} are partitions of one table; retain one of them.`,
+        ),
+      ];
+      return [entry, factsOf(ctx, entry, table, pathsTo(table.rootOid, withChildren), problems)];
     }),
   );
 }
 
-type CatalogKey = ForeignKey & Pick<ForeignKeyRow, 'parentOid' | 'childOid'>;
+type CatalogKey = ForeignKey & Pick<ForeignKeyRow, 'parentRootOid' | 'childRootOid'>;
 
 /** Every way in which rows point at a table: directly, or behind cascades through tables that are not retained. */
 function pathsTo(oid: string | null, keys: readonly CatalogKey[], trail: readonly CatalogKey[] = []): KeyPath[] {
   return keys
-    .filter((key) => key.parentOid === oid && !trail.includes(key))
+    .filter((key) => key.parentRootOid === oid && !trail.includes(key))
     .flatMap((key) => {
       const path = [...trail, key];
       const goesOn = key.action === 'cascade' && !key.child;
-      return [path, ...(goesOn ? pathsTo(key.childOid, keys, path) : [])];
+      return [path, ...(goesOn ? pathsTo(key.childRootOid, keys, path) : [])];
     });
 }
 
-function factsOf(entry: RetentionEntry, table: TableRow, paths: readonly KeyPath[], mayPurge: boolean): TableFacts {
-  const lastOf = (path: KeyPath) => path.at(-1)!;
-  const direct = paths.filter((path) => path.length === 1).map(lastOf);
+function factsOf(
+  ctx: EngineContext,
+  entry: RetentionEntry,
+  table: TableRow,
+  paths: readonly KeyPath[],
+  problems: readonly string[],
+): TableFacts {
+  const strategies = ctx.rules.strategiesOf(entry.category);
+  const direct = paths.filter((path) => path.length === 1).map(endOf);
   return {
     entry,
-    blocking: paths.filter((path) => isBlocking(lastOf(path)) && path.every((key) => key.readable)),
-    dependents: [...new Set(paths.flatMap((path) => lastOf(path).child ?? []))].filter((child) => child !== entry),
+    blocking: paths.filter((path) => isBlocking(endOf(path)) && path.every((key) => key.readable)),
+    dependents: [...new Set(paths.flatMap((path) => endOf(path).child ?? []))].filter((child) => child !== entry),
     oneLane: direct.some((key) => key.selfReference || !['noAction', 'restrict'].includes(key.action)),
+    hasTriggers: table.hasTriggers,
     isServed: (strategy) =>
       table.anchorIndexes.includes('') ||
       (strategy === Strategy.Anonymise && table.anchorIndexes.includes(`(${entry.anonymisedAt?.name} IS NULL)`)),
-    rowSecurity: table.rowSecurity,
-    problems: [...shapeProblems(entry, table), ...(mayPurge ? cascadeProblems(paths) : [])],
+    problems: [
+      ...problems,
+      ...(strategies.includes(Strategy.Purge) ? purgeProblems(paths) : []),
+      ...(strategies.includes(Strategy.Anonymise) ? anonymiseProblems(entry, direct) : []),
+    ],
   };
+}
+
+/** The key that reaches the rows in question. */
+function endOf(path: KeyPath): ForeignKey {
+  return path.at(-1)!;
 }
 
 function shapeProblems(entry: RetentionEntry, table: TableRow): string[] {
@@ -83,16 +108,39 @@ function shapeProblems(entry: RetentionEntry, table: TableRow): string[] {
     ...(table.hasInheritors
       ? [`${name} has inheriting tables, whose rows a mutation would reach; use partitions.`]
       : []),
+    ...(table.rowSecurity ? [rowSecurityProblem(name)] : []),
   ];
 }
 
-function cascadeProblems(paths: readonly KeyPath[]): string[] {
-  return paths
-    .filter((path) => path.at(-1)!.action === 'cascade' && path.at(-1)!.child)
+/** Rows that a policy hides would never be swept, and nobody would know. */
+function rowSecurityProblem(table: string): string {
+  return `${table} is under row-level security, which hides rows from this role; use a role with BYPASSRLS, or the table's owner without FORCE.`;
+}
+
+function purgeProblems(paths: readonly KeyPath[]): string[] {
+  return paths.flatMap((path) => {
+    const { child, action } = endOf(path);
+    if (!child) return [];
+    if (action === 'cascade') {
+      return [
+        `a purge would reach ${child.entityName} through ON DELETE CASCADE (${keyPathName(path)}), past its rules and holds; make that key RESTRICT or NO ACTION.`,
+      ];
+    }
+    if (!isNulling(endOf(path)) || path.every((key) => key.readable)) return [];
+    return [
+      `a purge would change held rows of ${child.entityName} (${keyPathName(path)}), and this role may not read all tables on that way; grant it SELECT.`,
+    ];
+  });
+}
+
+function anonymiseProblems(entry: RetentionEntry, direct: readonly ForeignKey[]): string[] {
+  const scrubbed = entry.scrubs.map((scrub) => scrub.column.name);
+  return direct
+    .filter((key) => key.child && !['noAction', 'restrict'].includes(key.updateAction))
+    .filter((key) => key.parentColumns.some((column) => scrubbed.includes(column)))
     .map(
-      (path) =>
-        `a purge would reach ${path.at(-1)!.child!.entityName} through ON DELETE CASCADE (${keyPathName(path)}), ` +
-        'past its rules and holds; make that key RESTRICT or NO ACTION.',
+      (key) =>
+        `anonymising would change ${key.child!.entityName} through ON UPDATE (${keyPathName([key])}), past its rules and holds; make that key NO ACTION.`,
     );
 }
 
@@ -125,4 +173,14 @@ function byName(entries: readonly RetentionEntry[]): RetentionEntry[] {
 export function unindexedKeys(facts: Iterable<TableFacts>): string[] {
   const keys = [...facts].flatMap((fact) => fact.blocking.flat()).filter((key) => !key.childIndexed);
   return [...new Set(keys.map((key) => keyPathName([key])))];
+}
+
+/** What keeps Cohort's own tables from being used; asked before every pass, since policies may be added at any time. */
+export async function ownTableProblems(ctx: EngineContext): Promise<string[]> {
+  const { cohortSchema } = ctx.registry;
+  const tables = await inLedger(ctx, (tx) => selectOwnTables(tx, cohortSchema, Object.values(COHORT_TABLES)));
+  return tables.flatMap(({ name, exists, rowSecurity }) => {
+    if (!exists) return [`Table "${cohortSchema}"."${name}" does not exist; apply the pending migrations.`];
+    return rowSecurity ? [rowSecurityProblem(`Table "${cohortSchema}"."${name}"`)] : [];
+  });
 }

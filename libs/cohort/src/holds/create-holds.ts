@@ -1,7 +1,6 @@
 import { RetentionHoldError } from '../cohort.errors.js';
 import { TENANTLESS } from '../domain/tenant-context.js';
-import { isUuid } from '../domain/uuid.js';
-import { baseType } from '../registry/describe-entry.js';
+import { baseType, fitsType } from '../registry/column-type.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { gateKey, lockKeys, recordKey, setLockTimeout } from '../sql/hold-locks.js';
 import { type HoldRow, insertHolds, lockHoldTargets } from '../sql/holds.js';
@@ -100,14 +99,10 @@ const LOOSE_UUID = /^\{?[0-9a-f]{4}(?:-?[0-9a-f]{4}){7}\}?$/i;
 
 /** Found out here, the id can be named; in the database one bad id fails the whole list. */
 export function requireIdOfType(entry: RetentionEntry, recordId: string): void {
-  const type = baseType(entry.recordId.type);
-  const fits =
-    type === 'uuid'
-      ? isUuid(recordId) || LOOSE_UUID.test(recordId)
-      : !/^(int|integer|bigint|smallint)$/.test(type) || /^\s*-?\d{1,18}\s*$/.test(recordId);
-  if (fits) return;
+  const { type } = entry.recordId;
+  if (fitsType(type, recordId) || (baseType(type) === 'uuid' && LOOSE_UUID.test(recordId))) return;
   throw new RetentionHoldError(
     'hold-record-id-invalid',
-    `'${recordId}' is not an id of ${entry.entityName}, whose key is ${entry.recordId.type}.`,
+    `'${recordId}' is not an id of ${entry.entityName}, whose key is ${type}.`,
   );
 }

@@ -1,4 +1,5 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
+import { requireText } from '../domain/arguments.js';
 import { requireInstant } from '../domain/instant.js';
 import { type TenantContext, requireTenant } from '../domain/tenant-context.js';
 import { isIdentity } from '../domain/uuid.js';
@@ -45,9 +46,4 @@ export function requireHold(hold: HoldRequest, argument: string): HoldRequest {
 export function requireEntityReference(entity: unknown, argument: string): void {
   if (typeof entity === 'function' || (typeof entity === 'object' && entity !== null) || isIdentity(entity)) return;
   throw new InvalidArgumentError(argument, entity, 'a class, an EntitySchema or the UUID of a retained entity');
-}
-
-export function requireText(value: unknown, argument: string): void {
-  if (typeof value !== 'string' || value.trim() === '')
-    throw new InvalidArgumentError(argument, value, 'a text that is not blank');
 }

@@ -1,18 +1,19 @@
 import { Injectable } from '@nestjs/common';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
 import { InvalidArgumentError, RetentionHoldError } from '../cohort.errors.js';
+import { requireOptions, requireText } from '../domain/arguments.js';
 import { requireInstant } from '../domain/instant.js';
 import { TENANTLESS, type TenantContext, requireTenant } from '../domain/tenant-context.js';
 import { isIdentity } from '../domain/uuid.js';
 import { type EngineContext, inLedger } from '../engine/context.js';
 import { sqlStateOf } from '../engine/failure.js';
-import { requireEntry } from '../registry/retention-registry.js';
+import { requireEntry, tenantIdOf } from '../registry/retention-registry.js';
 import { releaseSavepoint, rollbackToSavepoint, savepoint } from '../sql/hold-locks.js';
 import { type StoredHold, canonicalRecordId, releaseHold, selectHolds } from '../sql/holds.js';
 import type { Executor } from '../sql/transaction.js';
 import { Readiness } from '../startup/readiness.js';
 import { createHolds, requireIdOfType, requireTenantKind } from './create-holds.js';
-import { type HoldRequest, requireEntityReference, requireHold, requireText } from './hold-request.js';
+import { type HoldRequest, requireEntityReference, requireHold } from './hold-request.js';
 
 export interface HoldCallOptions {
   /** Joins this entity manager's open transaction. Without one the call has a transaction of its own. */
@@ -33,6 +34,7 @@ export class RetentionHolds {
    * transactions that each place several, one by one, can deadlock.
    */
   async create(holds: HoldRequest | readonly HoldRequest[], options: HoldCallOptions = {}): Promise<void> {
+    requireCallOptions(options);
     const requests = Array.isArray(holds) ? (holds as readonly HoldRequest[]) : [holds as HoldRequest];
     requests.forEach((hold, index) => requireHold(hold, Array.isArray(holds) ? `holds[${index}]` : 'hold'));
     const ctx = await this.readiness.context();
@@ -46,6 +48,7 @@ export class RetentionHolds {
 
   /** Ends a hold at `at`, or now by the database's clock. Throws when it does not exist or was released before. */
   async release(holdId: string, at?: Date, options: HoldCallOptions = {}): Promise<void> {
+    requireCallOptions(options);
     if (!isIdentity(holdId)) throw new InvalidArgumentError('holdId', holdId, 'the UUID of a hold');
     if (at !== undefined) requireInstant(at, 'at');
     const ctx = await this.readiness.context();
@@ -64,6 +67,7 @@ export class RetentionHolds {
     filter: { readonly activeAsOf: Date; readonly tenant?: TenantContext; readonly entity?: object | string },
     options: HoldCallOptions = {},
   ): Promise<StoredHold[]> {
+    requireCallOptions(options);
     if (filter === null || typeof filter !== 'object')
       throw new InvalidArgumentError('filter', filter, 'an object with activeAsOf');
     const asOf = requireInstant(filter.activeAsOf, 'filter.activeAsOf');
@@ -71,7 +75,7 @@ export class RetentionHolds {
     if (filter.entity !== undefined) requireEntityReference(filter.entity, 'filter.entity');
     const ctx = await this.readiness.context();
     const entityId = filter.entity === undefined ? undefined : requireEntry(ctx.registry, filter.entity).entityId;
-    const tenantId = filter.tenant === TENANTLESS ? null : filter.tenant?.id;
+    const tenantId = filter.tenant === TENANTLESS ? null : filter.tenant && tenantIdOf(ctx.registry, filter.tenant);
     return this.#inTransaction(ctx, options, (tx) =>
       selectHolds(tx, ctx.registry.cohortSchema, { asOf, entityId, tenantId }),
     );
@@ -87,6 +91,7 @@ export class RetentionHolds {
     },
     options: HoldCallOptions = {},
   ): Promise<boolean> {
+    requireCallOptions(options);
     if (target === null || typeof target !== 'object')
       throw new InvalidArgumentError('target', target, 'an object with entity, recordId and tenant');
     requireEntityReference(target.entity, 'target.entity');
@@ -125,6 +130,14 @@ export class RetentionHolds {
     } catch (error) {
       throw translate(error);
     }
+  }
+}
+
+function requireCallOptions(options: HoldCallOptions): void {
+  requireOptions(options);
+  const em: Partial<SqlEntityManager> | null | undefined = options.em;
+  if (em !== undefined && typeof em?.isInTransaction !== 'function') {
+    throw new InvalidArgumentError('options.em', em, 'an EntityManager of @mikro-orm/postgresql');
   }
 }
 

@@ -1,5 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { InvalidArgumentError } from '../cohort.errors.js';
+import { requireOptions, requireText } from '../domain/arguments.js';
 import { isUuid } from '../domain/uuid.js';
 import { inLedger } from '../engine/context.js';
 import {
@@ -35,6 +36,8 @@ export class RetentionLedger {
 
   /** Runs, newest first, by keyset paging. */
   async runs(options: PageOptions & { readonly tenantId?: string } = {}): Promise<Page<LedgerRun>> {
+    requireOptions(options);
+    if (options.tenantId !== undefined) requireText(options.tenantId, 'options.tenantId');
     const limit = requireLimit(options.limit);
     const after = options.cursor === undefined ? undefined : parseRunCursor(options.cursor);
     const ctx = await this.readiness.context();
@@ -59,9 +62,10 @@ export class RetentionLedger {
   /** The rows that a run changed, where per-row detail was on, in the order in which they were written. */
   async rowDetails(sweepId: string, options: PageOptions = {}): Promise<Page<LedgerRowDetail>> {
     requireUuid(sweepId);
+    requireOptions(options);
     const limit = requireLimit(options.limit);
-    const afterId = options.cursor ?? '0';
-    if (!/^\d{1,18}$/.test(afterId))
+    const { cursor: afterId = '0' } = options;
+    if (typeof afterId !== 'string' || !/^\d{1,18}$/.test(afterId))
       throw new InvalidArgumentError('options.cursor', afterId, 'the next of an earlier page');
     const ctx = await this.readiness.context();
     const items = await inLedger(ctx, (tx) => selectRowDetails(tx, ctx.registry.cohortSchema, sweepId, afterId, limit));

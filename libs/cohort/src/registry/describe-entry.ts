@@ -1,5 +1,6 @@
-import { type EntityMetadata, type EntityProperty, ReferenceKind } from '@mikro-orm/core';
+import { type EntityMetadata, type EntityProperty, ReferenceKind, types } from '@mikro-orm/core';
 import type { Annotations, PropertyRole } from '../decorators/annotation-store.js';
+import { baseType, isTenantType } from './column-type.js';
 import type { ColumnScrub, RetainedColumn, RetentionEntry } from './retention-entry.js';
 
 /** Property names that play a role where no marker says otherwise. */
@@ -41,19 +42,19 @@ export function describeEntry(description: Description): RetentionEntry | undefi
   }
   const { retain, entityId } = annotations;
   if (!retain) return undefined;
+  if (meta.embeddable) {
+    complain('is an embeddable; retention works on tables.');
+    return undefined;
+  }
   if (!entityId) complain('@Retain needs @RetentionEntityId with a UUID of its own, which must never change.');
   checkShape(meta, complain);
 
   const column = (role: PropertyRole) => roleColumn(description, role, complain);
   const anchor = anchorColumn(meta, retain.anchor, complain);
   const recordId = column('recordId');
-  if (!recordId)
-    complain(
-      `has no record id: mark one property with ${MARKERS.recordId}, or name it '${description.conventions.recordId}'.`,
-    );
-  else checkRecordId(meta, recordId, complain);
+  if (recordId) checkRecordId(meta, recordId, complain);
   const tenant = column('tenant');
-  checkTenant(annotations, tenant, description.conventions, complain);
+  checkTenant(annotations, tenant, complain);
   const entry = {
     entityClass: meta.class,
     entityName: meta.className,
@@ -68,34 +69,28 @@ export function describeEntry(description: Description): RetentionEntry | undefi
     scrubs: scrubsOf(meta, annotations, complain),
   };
   for (const marker of [entry.deletedAt, entry.anonymisedAt]) if (marker) checkTimestamp(marker, complain);
-  if (entry.softDeleteFlag && baseType(entry.softDeleteFlag.type) !== 'boolean') {
-    complain(`soft-delete flag '${entry.softDeleteFlag.property}' is ${entry.softDeleteFlag.type}; wanted: boolean.`);
-  }
   if (entry.anonymisedAt && !entry.anonymisedAt.nullable) {
     complain(`'${entry.anonymisedAt.property}' must be nullable: NULL means "not anonymised yet".`);
   }
+  checkOverlap({ ...entry, anchor, recordId }, complain);
   if (problems.length > before || !anchor || !recordId || !entityId) return undefined;
-  const described: RetentionEntry = { ...entry, entityId, anchor, recordId };
-  checkOverlap(described, complain);
-  return problems.length > before ? undefined : Object.freeze(described);
+  return Object.freeze({ ...entry, entityId, anchor, recordId });
 }
 
 function checkShape(meta: EntityMetadata, complain: (problem: string) => void): void {
-  if (meta.embeddable) complain('is an embeddable; retention works on tables.');
   if (meta.virtual || meta.view || !meta.tableName) complain('has no table of its own.');
-  if (
-    meta.discriminatorColumn ||
-    meta.inheritanceType ||
-    meta.root.discriminatorColumn ||
-    (meta.extends && !isAbstractBase(meta))
-  ) {
+  // Classes that only share a base class have tables of their own, without rows of others in them.
+  if (meta.root.discriminatorColumn || meta.root.inheritanceType || meta.inheritanceType) {
     complain('takes part in an inheritance hierarchy; retention would reach rows of other types.');
   }
 }
 
-function isAbstractBase(meta: EntityMetadata): boolean {
-  return meta.root === meta;
-}
+/** What to do about a role that every entity needs and this one lacks. */
+const MISSING: Readonly<Partial<Record<PropertyRole, (name: string) => string>>> = {
+  recordId: (name) => `has no record id: mark one property with ${MARKERS.recordId}, or name it '${name}'.`,
+  tenant: (name) =>
+    `has no tenant: mark a property with ${MARKERS.tenant}, name it '${name}', or mark the class @RetentionTenantless.`,
+};
 
 /** A marker wins over the name. A marker on several properties is refused, naming them. */
 function roleColumn(
@@ -112,15 +107,22 @@ function roleColumn(
   }
   const name = marked[0] ?? conventions[role];
   const property = meta.properties[name] as EntityProperty | undefined;
-  if (!property && marked.length === 0) return null;
+  if (!property && marked.length === 0) {
+    const missing = role === 'tenant' && annotations.tenantless ? undefined : MISSING[role];
+    if (missing) complain(missing(name));
+    return null;
+  }
   const column = property && toColumn(property);
   if (!column) complain(`'${name}' (${MARKERS[role]} or its default name) is not mapped to one column of the table.`);
-  else if (role !== 'recordId' && property.customType && !isPlainType(property)) {
-    complain(
-      `'${name}' has a custom type; Cohort compares and writes this column in SQL, so it must be stored as it is.`,
-    );
-  }
+  else if (role !== 'recordId') checkConverter(property, complain);
   return column ?? null;
+}
+
+function checkConverter(property: EntityProperty, complain: (problem: string) => void): void {
+  if (!property.customType || isPlainType(property)) return;
+  complain(
+    `'${property.name}' has a custom type; Cohort compares and writes this column in SQL, so it must be stored as it is.`,
+  );
 }
 
 function anchorColumn(
@@ -135,6 +137,7 @@ function anchorColumn(
     return undefined;
   }
   checkTimestamp(column, complain);
+  checkConverter(property, complain);
   return column;
 }
 
@@ -147,7 +150,7 @@ function checkTimestamp(column: RetainedColumn, complain: (problem: string) => v
 }
 
 const SESSION_DEPENDENT =
-  /^(timestamp|timestamptz|date|time|timetz|interval|real|float4|float8|double precision|money|bytea)\b/;
+  /^(timestamp|timestamptz|date|time|timetz|interval|real|float|float4|float8|double precision|money|bytea)\b/i;
 
 function checkRecordId(meta: EntityMetadata, column: RetainedColumn, complain: (problem: string) => void): void {
   if (column.nullable) complain(`record id '${column.property}' is nullable; a hold needs an id on every row.`);
@@ -175,17 +178,14 @@ function isUniqueByItself(meta: EntityMetadata, property: string): boolean {
 function checkTenant(
   annotations: Annotations,
   tenant: RetainedColumn | null,
-  conventions: ConventionNames,
   complain: (problem: string) => void,
 ): void {
   if (annotations.tenantless && tenant) {
     complain(`is marked @RetentionTenantless and has the tenant property '${tenant.property}'; keep one.`);
-  } else if (!annotations.tenantless && !tenant) {
-    complain(
-      `has no tenant: mark a property with ${MARKERS.tenant}, name it '${conventions.tenant}', or mark the class @RetentionTenantless.`,
-    );
   } else if (tenant?.nullable) {
     complain(`tenant '${tenant.property}' is nullable; rows without a tenant would never be swept.`);
+  } else if (tenant && !isTenantType(tenant.type)) {
+    complain(`tenant '${tenant.property}' is ${tenant.type}; wanted: uuid, a text or an integer.`);
   }
 }
 
@@ -209,11 +209,33 @@ function scrubsOf(meta: EntityMetadata, annotations: Annotations, complain: (pro
     if (scrub.method !== 'null' && property.runtimeType !== 'string') {
       complain(`'${scrub.property}' is anonymised to a text, but its type is ${property.runtimeType}.`);
     }
-    return [{ column, method: scrub.method, literal: scrub.literal }];
+    const literal = scrub.method === 'null' ? undefined : storedText(property, scrub.literal ?? '', complain);
+    return [{ column, method: scrub.method, literal }];
   });
 }
 
-function checkOverlap(entry: RetentionEntry, complain: (problem: string) => void): void {
+/** What the application itself would store for a text: a converter of the property has its say, or nobody could read it. */
+function storedText(property: EntityProperty, text: string, complain: (problem: string) => void): string {
+  const { customType } = property;
+  if (!customType?.platform) return text;
+  let stored: unknown;
+  try {
+    stored = customType.convertToDatabaseValue(text, customType.platform);
+  } catch {
+    stored = undefined;
+  }
+  if (typeof stored === 'string' && !property.hasConvertToDatabaseValueSQL) return stored;
+  complain(`'${property.name}' has a custom type that does not store '${text}' as a text; anonymise it to NULL.`);
+  return text;
+}
+
+function checkOverlap(
+  entry: Omit<RetentionEntry, 'entityId' | 'anchor' | 'recordId'> & {
+    readonly anchor: RetainedColumn | undefined;
+    readonly recordId: RetainedColumn | null;
+  },
+  complain: (problem: string) => void,
+): void {
   const structural = new Map(
     [
       ['the record id', entry.recordId],
@@ -252,21 +274,13 @@ function toColumn(property: EntityProperty): RetainedColumn | undefined {
   };
 }
 
-/** MikroORM's own types for uuid and bigint only change the JavaScript side, never what is stored. */
-function isPlainType(property: EntityProperty): boolean {
-  return [
-    'UuidType',
-    'BigIntType',
-    'TextType',
-    'StringType',
-    'IntegerType',
-    'BooleanType',
-    'DateTimeType',
-    'CharacterType',
-  ].includes(property.customType?.constructor.name ?? '');
-}
+/** MikroORM's own types for scalars: they only change the JavaScript side, never what is stored. A host's may share a name. */
+const PLAIN_TYPES: ReadonlySet<unknown> = new Set([
+  ...[types.uuid, types.string, types.text, types.character, types.enum, types.boolean],
+  ...[types.bigint, types.integer, types.smallint, types.mediumint, types.tinyint, types.decimal],
+  ...[types.datetime, types.date, types.time],
+]);
 
-/** `varchar(255)` and `timestamptz(3)` without the part in brackets. */
-export function baseType(type: string): string {
-  return type.replace(/\s*\([^)]*\)/, '').toLowerCase();
+function isPlainType({ customType }: EntityProperty): boolean {
+  return PLAIN_TYPES.has(customType?.constructor);
 }

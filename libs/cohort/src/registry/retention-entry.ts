@@ -12,6 +12,7 @@ export interface RetainedColumn {
 export interface ColumnScrub {
   readonly column: RetainedColumn;
   readonly method: AnonymiseMethod;
+  /** As it is stored: a converter of the property has been applied. Undefined for NULL. */
   readonly literal: string | undefined;
 }
 

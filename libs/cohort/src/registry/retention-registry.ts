@@ -1,7 +1,10 @@
 import { type EntityMetadata, EntitySchema, type MetadataStorage } from '@mikro-orm/core';
-import { CohortConfigurationError, RetentionHoldError, describeValue } from '../cohort.errors.js';
+import { RetentionHoldError, describeValue } from '../cohort.errors.js';
+import type { TenantContext } from '../domain/tenant-context.js';
+import { isUuid } from '../domain/uuid.js';
 import { readAnnotations } from '../decorators/annotation-store.js';
 import { COHORT_TABLES, entityName } from '../schema/cohort-entities.js';
+import { baseType } from './column-type.js';
 import { type ConventionNames, describeEntry } from './describe-entry.js';
 import { type RetentionEntry, tableName } from './retention-entry.js';
 
@@ -18,9 +21,8 @@ export interface RetentionRegistry {
   find(entity: object | string): RetentionEntry | undefined;
 }
 
-/** Scans the model once. Every problem of every entity is collected into one CohortConfigurationError. */
-export function buildRegistry(orm: OrmModel, conventions: ConventionNames): RetentionRegistry {
-  const problems: string[] = [];
+/** Scans the model once. Every problem of every entity is added to `problems`; entities that have one are left out. */
+export function buildRegistry(orm: OrmModel, conventions: ConventionNames, problems: string[]): RetentionRegistry {
   const model = [...orm.getMetadata().getAll().values()] as EntityMetadata[];
   const schemas = schemasByClass(orm.config.get('entities'));
   const defaultSchema = orm.config.get('schema') ?? 'public';
@@ -28,16 +30,13 @@ export function buildRegistry(orm: OrmModel, conventions: ConventionNames): Rete
   const entries = model
     .filter((meta) => !meta.pivotTable)
     .flatMap((meta) => {
-      const schema = schemas.get(meta.class);
-      const annotations = readAnnotations(meta.class) ?? (schema && readAnnotations(schema));
+      const annotations = readAnnotations(meta.class, schemas.get(meta.class));
       return annotations ? (describeEntry({ meta, annotations, conventions, defaultSchema, problems }) ?? []) : [];
     })
     .sort((a, b) => (a.entityName < b.entityName ? -1 : 1));
 
   problems.push(...sharedIdentities(entries), ...sharedTables(entries, model, defaultSchema));
   const cohortSchema = schemaOfCohortTables(model, defaultSchema, problems);
-  if (problems.length > 0) throw new CohortConfigurationError(problems);
-
   return Object.freeze({ entries: Object.freeze(entries), cohortSchema, find: finder(entries, schemas) });
 }
 
@@ -51,6 +50,15 @@ export function requireEntry(registry: RetentionRegistry, entity: object | strin
       .map((each) => `${each.entityName} (${each.entityId})`)
       .join(', ')}.`,
   );
+}
+
+/**
+ * A tenant's id as the database spells it, for comparing and for the ledger: two spellings of one UUID are one tenant
+ * where every tenant column is a uuid, and two wherever one is a text.
+ */
+export function tenantIdOf({ entries }: Pick<RetentionRegistry, 'entries'>, tenant: TenantContext): string {
+  const ofUuids = entries.every((entry) => entry.tenant === null || baseType(entry.tenant.type) === 'uuid');
+  return ofUuids && isUuid(tenant.id) ? tenant.id.toLowerCase() : tenant.id;
 }
 
 function finder(entries: readonly RetentionEntry[], schemas: ReadonlyMap<unknown, object>): RetentionRegistry['find'] {

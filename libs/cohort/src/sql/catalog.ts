@@ -6,10 +6,14 @@ import type { Executor } from './transaction.js';
 export interface TableRow {
   readonly ord: number;
   readonly oid: string | null;
+  /** The top of its partition tree; itself where it is no partition. */
+  readonly rootOid: string | null;
   readonly hasRules: boolean;
   /** Plain inheritance, not partitions: a statement would reach rows of other tables. */
   readonly hasInheritors: boolean;
   readonly rowSecurity: boolean;
+  /** Whether a trigger of the host's may change, undo or add to what a mutation does. */
+  readonly hasTriggers: boolean;
   /** Predicates of the indexes that lead with tenant and anchor (or the anchor alone, tenantless); '' for a whole index. */
   readonly anchorIndexes: readonly string[];
 }
@@ -24,11 +28,19 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
     rules: boolean;
     inheritors: boolean;
     rls: boolean;
+    root: string | null;
+    triggers: boolean;
     indexes: string[];
   }>`
-    select r.ord, c.oid::pg_catalog.text as oid, coalesce(c.relhasrules, false) as rules,
+    select r.ord, c.oid::pg_catalog.text as oid,
+      coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, coalesce(c.relhasrules, false) as rules,
       c.relkind = 'r' and exists (select 1 from pg_catalog.pg_inherits as h where h.inhparent = c.oid) as inheritors,
       coalesce(c.relrowsecurity and pg_catalog.row_security_active(c.oid), false) as rls,
+      exists (
+        select 1 from pg_catalog.pg_trigger as g
+        where not g.tgisinternal and g.tgenabled <> 'D'
+          and coalesce(pg_catalog.pg_partition_root(g.tgrelid), g.tgrelid) = coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)
+      ) as triggers,
       array(
         select coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '')
         from pg_catalog.pg_index as i
@@ -48,6 +60,8 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
   return rows.map((row) => ({
     ord: Number(row.ord) - 1,
     oid: row.oid,
+    rootOid: row.root,
+    hasTriggers: row.triggers,
     hasRules: row.rules,
     hasInheritors: row.inheritors === true,
     rowSecurity: row.rls,
@@ -56,8 +70,9 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
 }
 
 export interface ForeignKeyRow extends Omit<ForeignKey, 'child'> {
-  readonly parentOid: string;
-  readonly childOid: string;
+  /** Tops of the partition trees of both ends. */
+  readonly parentRootOid: string;
+  readonly childRootOid: string;
 }
 
 const ACTIONS: Readonly<Record<string, ForeignKey['action']>> = {
@@ -70,21 +85,26 @@ const ACTIONS: Readonly<Record<string, ForeignKey['action']>> = {
 
 /**
  * Every foreign key that points at one of the tables, or at a table that a delete in one of them reaches by ON DELETE
- * CASCADE. Keys that partitions inherit are left out.
+ * CASCADE. A key between single partitions counts as one between their whole tables; keys that partitions inherit are
+ * left out. Takes and returns the tops of partition trees.
  */
-export async function selectForeignKeys(tx: Executor, oids: readonly string[]): Promise<ForeignKeyRow[]> {
+export async function selectForeignKeys(tx: Executor, rootOids: readonly string[]): Promise<ForeignKeyRow[]> {
   const { rows } = await sql<
     Record<string, string> & { child_columns: string[]; parent_columns: string[]; readable: boolean; indexed: boolean }
   >`
-    with recursive reached(oid) as (
-      select o from pg_catalog.unnest(${[...oids]}::pg_catalog.oid[]) as o
+    with recursive key as materialized (
+      select k.*, coalesce(pg_catalog.pg_partition_root(k.confrelid), k.confrelid)::pg_catalog.oid as parent_root,
+        coalesce(pg_catalog.pg_partition_root(k.conrelid), k.conrelid)::pg_catalog.oid as child_root
+      from pg_catalog.pg_constraint as k
+      where k.contype = 'f' and k.conparentid = 0
+    ),
+    reached(oid) as (
+      select o from pg_catalog.unnest(${[...rootOids]}::pg_catalog.oid[]) as o
       union
-      select k.conrelid
-      from reached as r
-      join pg_catalog.pg_constraint as k on k.confrelid = r.oid and k.contype = 'f' and k.confdeltype = 'c' and k.conparentid = 0
+      select k.child_root from reached as r join key as k on k.parent_root = r.oid and k.confdeltype = 'c'
     )
-    select k.confrelid::pg_catalog.text as parent_oid, k.conrelid::pg_catalog.text as child_oid, k.conname as name,
-      n.nspname as schema, c.relname as relation, k.confdeltype as action,
+    select k.parent_root::pg_catalog.text as parent_root, k.child_root::pg_catalog.text as child_root, k.conname as name,
+      n.nspname as schema, c.relname as relation, k.confdeltype as action, k.confupdtype as update_action,
       array(
         select a.attname::pg_catalog.text from pg_catalog.unnest(k.conkey) with ordinality as u(attnum, position)
         join pg_catalog.pg_attribute as a on a.attrelid = k.conrelid and a.attnum = u.attnum order by u.position
@@ -98,37 +118,43 @@ export async function selectForeignKeys(tx: Executor, oids: readonly string[]): 
         select 1 from pg_catalog.pg_index as i
         where i.indrelid = k.conrelid and i.indisvalid and i.indpred is null and i.indkey[0] = any(k.conkey)
       ) as indexed
-    from pg_catalog.pg_constraint as k
+    from key as k
     join pg_catalog.pg_class as c on c.oid = k.conrelid
     join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-    where k.contype = 'f' and k.conparentid = 0 and k.confrelid in (select r.oid from reached as r)
+    where k.parent_root in (select r.oid from reached as r)
     order by n.nspname, c.relname, k.conname`.execute(tx);
   return rows.map((row) => ({
-    parentOid: row.parent_oid!,
-    childOid: row.child_oid!,
+    parentRootOid: row.parent_root!,
+    childRootOid: row.child_root!,
     constraint: row.name!,
     childSchema: row.schema!,
     childTable: row.relation!,
     action: ACTIONS[row.action!]!,
+    updateAction: ACTIONS[row.update_action!]!,
     childColumns: row.child_columns,
     parentColumns: row.parent_columns,
-    selfReference: row.parent_oid === row.child_oid,
+    selfReference: row.parent_root === row.child_root,
     readable: row.readable,
     childIndexed: row.indexed,
   }));
 }
 
-/** Names of Cohort's own tables that are missing in the schema. */
-export async function selectMissingTables(tx: Executor, schema: string, tables: readonly string[]): Promise<string[]> {
-  const { rows } = await sql<{ name: string }>`
-    select r.name
+export interface OwnTableRow {
+  readonly name: string;
+  readonly exists: boolean;
+  /** Policies may hide rows of it from this role, holds among them. */
+  readonly rowSecurity: boolean;
+}
+
+/** What the catalog says of Cohort's own tables. */
+export async function selectOwnTables(tx: Executor, schema: string, tables: readonly string[]): Promise<OwnTableRow[]> {
+  const { rows } = await sql<OwnTableRow>`
+    select r.name, c.oid is not null as exists, coalesce(pg_catalog.row_security_active(c.oid), false) as "rowSecurity"
     from pg_catalog.unnest(${[...tables]}::pg_catalog.text[]) as r(name)
-    where not exists (
-      select 1 from pg_catalog.pg_class as c join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-      where n.nspname = ${schema} and c.relname = r.name and c.relkind in ('r', 'p')
-    )
+    left join pg_catalog.pg_namespace as n on n.nspname = ${schema}
+    left join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
     order by r.name`.execute(tx);
-  return rows.map((row) => row.name);
+  return rows;
 }
 
 /** The server's deadlock_timeout in milliseconds. */

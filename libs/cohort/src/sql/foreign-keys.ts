@@ -1,12 +1,15 @@
 import { sql } from 'kysely';
 import type { RetentionEntry } from '../registry/retention-entry.js';
-import { type Fragment, allOf, recordIdText } from './fragments.js';
+import { type Fragment, allOf, recordIdText, retainedTable } from './fragments.js';
 import { heldRecords } from './holds.js';
+import type { Executor } from './transaction.js';
 
 /** A foreign key that points at a retained table, as the catalog has it. */
 export interface ForeignKey {
   readonly constraint: string;
   readonly action: 'noAction' | 'restrict' | 'cascade' | 'setNull' | 'setDefault';
+  /** What an update of the parent's column does to the child. */
+  readonly updateAction: ForeignKey['action'];
   readonly childSchema: string;
   readonly childTable: string;
   readonly childColumns: readonly string[];
@@ -72,6 +75,33 @@ export function isBlocking(key: ForeignKey): boolean {
   return key.action === 'noAction' || key.action === 'restrict' || (isNulling(key) && key.child !== undefined);
 }
 
-function isNulling(key: ForeignKey): boolean {
+/** Keys that change a column of the child when its parent goes, or is renamed. */
+export function isNulling(key: ForeignKey): boolean {
   return key.action === 'setNull' || key.action === 'setDefault';
+}
+
+/**
+ * Locks the rows at the end of a path that the deletion of the given parents would set to NULL. A hold on one of them
+ * takes it FOR SHARE: it is waited for here, so that the mutation's younger snapshot sees it, and a later one waits.
+ */
+export async function lockPathEnds(
+  tx: Executor,
+  path: KeyPath,
+  entry: RetentionEntry,
+  parents: Fragment,
+): Promise<void> {
+  const joins = path.map((key, index) => {
+    const [child, parent] = [`c${index}`, index === 0 ? 't' : `c${index - 1}`];
+    const pairs = key.childColumns.map(
+      (column, each) => sql`${sql.id(child, column)} = ${sql.id(parent, key.parentColumns[each]!)}`,
+    );
+    return sql`join ${sql.id(key.childSchema, key.childTable)} as ${sql.id(child)} on ${allOf(...pairs)}`;
+  });
+  await sql`
+    select pg_catalog.count(*) from (
+      select 1 from ${retainedTable(entry)} as t
+      ${sql.join(joins, sql`\n      `)}
+      where ${parents}
+      for no key update of ${sql.id(`c${path.length - 1}`)}
+    ) as ends`.execute(tx);
 }

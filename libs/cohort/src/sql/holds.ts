@@ -152,10 +152,13 @@ export async function selectHolds(tx: Executor, cohortSchema: string, filter: Ho
   );
 }
 
-/** The database's own spelling of a record id, whether or not the row exists. */
+/** The database's own spelling of a record id: that of the row, or of the text itself where there is no row. */
 export async function canonicalRecordId(tx: Executor, entry: RetentionEntry, recordId: string): Promise<string> {
-  const { rows } = await sql<{
-    id: string;
-  }>`select (${recordId}::${castType(entry.recordId)})::pg_catalog.text as id`.execute(tx);
+  const asked = sql`${recordId}::${castType(entry.recordId)}`;
+  const { rows } = await sql<{ id: string }>`
+    select coalesce(
+      (select ${recordIdText('t', entry)} from ${retainedTable(entry)} as t where ${columnOf('t', entry.recordId)} = ${asked}),
+      (${asked})::pg_catalog.text
+    ) as id`.execute(tx);
   return rows[0]!.id;
 }

@@ -10,7 +10,6 @@ import {
   type TenantSlice,
   eligible,
   isLocked,
-  stillOpen,
   tenantRows,
 } from './selection.js';
 import type { Executor } from './transaction.js';
@@ -34,8 +33,6 @@ export interface Mutation {
 export interface MutationResult {
   readonly fenced: boolean;
   readonly changed: number;
-  /** Rows that were updated and are still open: a trigger put the marker back, so they would come again for ever. */
-  readonly reopened: number;
 }
 
 /**
@@ -47,7 +44,7 @@ export async function mutateLocked(tx: Executor, mutation: Mutation): Promise<Mu
   const { selection, fence } = mutation;
   const { entry, strategy, cohortSchema, slices } = selection;
   const wantsDetail = slices.some((slice) => slice.rowDetail);
-  const { rows } = await sql<{ fenced: string; changed: string; reopened: string }>`
+  const { rows } = await sql<{ fenced: string; changed: string }>`
     with fence as materialized (${fenceCte(fence, cohortSchema)}),
     p as materialized (${tenantRows(selection, [
       { name: 'sweep_id', array: sql`${slices.map((slice) => slice.sweepId)}::pg_catalog.uuid[]` },
@@ -56,8 +53,7 @@ export async function mutateLocked(tx: Executor, mutation: Mutation): Promise<Mu
     ])}),
     changed as (
       ${change(mutation)}
-      returning p.sweep_id, p.tenant_id, p.row_detail, ${wantsDetail ? recordIdText('t', entry) : sql`null::pg_catalog.text`} as record_id,
-        ${strategy === Strategy.Purge ? sql`false` : stillOpen(selection)} as reopened
+      returning p.sweep_id, p.tenant_id, p.row_detail, ${wantsDetail ? recordIdText('t', entry) : sql`null::pg_catalog.text`} as record_id
     )${wantsDetail ? sql`, details as (${insertDetails(mutation)})` : sql``},
     progress as (
       insert into ${cohortTable(cohortSchema, 'progress')} (pass_id, sweep_id, retention_entity_id, category, tenant_id, strategy, affected)
@@ -66,10 +62,10 @@ export async function mutateLocked(tx: Executor, mutation: Mutation): Promise<Mu
       from changed as c
       group by c.sweep_id, c.tenant_id
     )
-    select (select pg_catalog.count(*) from fence) as fenced, pg_catalog.count(*) as changed, pg_catalog.count(*) filter (where c.reopened) as reopened
+    select (select pg_catalog.count(*) from fence) as fenced, pg_catalog.count(*) as changed
     from changed as c`.execute(tx);
   const row = rows[0]!;
-  return { fenced: row.fenced === '1', changed: Number(row.changed), reopened: Number(row.reopened) };
+  return { fenced: row.fenced === '1', changed: Number(row.changed) };
 }
 
 function change({ selection, locked, exclusions, now }: Mutation): Fragment {

@@ -51,7 +51,7 @@ function belongs(selection: Selection): Fragment | null {
 }
 
 /** The strategy has not been applied to the row yet. Purge leaves no row to ask. */
-export function stillOpen(selection: Pick<Selection, 'entry' | 'strategy'>): Fragment | null {
+function stillOpen(selection: Pick<Selection, 'entry' | 'strategy'>): Fragment | null {
   const { entry, strategy } = selection;
   switch (strategy) {
     case Strategy.Purge:
@@ -90,8 +90,8 @@ export interface LockedRows {
   readonly oids: string;
   /** The last tenant reached, as an index into the slices; earlier ones have nothing left in this snapshot. */
   readonly lastSlice: number;
-  /** The id of the row, as text, where only one was asked for. */
-  readonly recordId: string | null;
+  /** Ids of the rows, as text, where they were asked for. */
+  readonly recordIds: readonly string[];
 }
 
 export interface LockRequest {
@@ -99,6 +99,8 @@ export interface LockRequest {
   readonly exclusions: Exclusions;
   /** Whether an index leads with the tenant and the anchor (or one tenant is asked for). */
   readonly tenantByTenant: boolean;
+  /** Whether the ids are needed: to know which row was refused, or to look whether a trigger brought one back. */
+  readonly withIds: boolean;
 }
 
 /** Locks up to `limit` eligible rows, oldest first, passing over those that somebody else has locked. */
@@ -107,10 +109,10 @@ export async function lockCandidates(
   selection: Selection,
   request: LockRequest,
 ): Promise<LockedRows | null> {
-  const { rows } = await sql<{ count: string; tids: string; oids: string; last: string; record_id: string | null }>`
+  const { rows } = await sql<{ count: string; tids: string; oids: string; last: string; ids: string[] | null }>`
     select pg_catalog.count(*) as count, pg_catalog.array_agg(c.tid)::pg_catalog.text as tids,
       pg_catalog.array_agg(c.oid)::pg_catalog.text as oids, pg_catalog.max(c.ord) as last,
-      pg_catalog.max(c.record_id) as record_id
+      ${request.withIds ? sql`pg_catalog.array_agg(c.record_id)` : sql`null::pg_catalog.text[]`} as ids
     from (${request.tenantByTenant ? tenantByTenant(selection, request) : acrossTenants(selection, request)}) as c`.execute(
     tx,
   );
@@ -121,7 +123,7 @@ export async function lockCandidates(
     tids: row.tids,
     oids: row.oids,
     lastSlice: Number(row.last) - 1,
-    recordId: row.record_id,
+    recordIds: row.ids ?? [],
   };
 }
 
@@ -132,7 +134,7 @@ function tenantByTenant(selection: Selection, { limit, exclusions }: LockRequest
       select c.tid, c.oid, p.ord, c.record_id
       from (${tenantRows(selection)}) as p
       cross join lateral (
-        select t.ctid as tid, t.tableoid as oid, ${oneId(entry, limit)} as record_id
+        select t.ctid as tid, t.tableoid as oid, ${recordIdText('t', entry)} as record_id
         from ${retainedTable(entry)} as t
         where ${eligible(selection, exclusions)}
         order by ${columnOf('t', entry.anchor)}, ${columnOf('t', entry.recordId)}
@@ -146,17 +148,12 @@ function tenantByTenant(selection: Selection, { limit, exclusions }: LockRequest
 function acrossTenants(selection: Selection, { limit, exclusions }: LockRequest): Fragment {
   const { entry } = selection;
   return sql`
-      select t.ctid as tid, t.tableoid as oid, p.ord, ${oneId(entry, limit)} as record_id
+      select t.ctid as tid, t.tableoid as oid, p.ord, ${recordIdText('t', entry)} as record_id
       from (${tenantRows(selection)}) as p
       join ${retainedTable(entry)} as t on ${eligible(selection, exclusions)}
       order by ${columnOf('t', entry.anchor)}, ${columnOf('t', entry.recordId)}
       limit ${limit}
       for update of t skip locked`;
-}
-
-/** Ids leave the server only where a single row is tried, to know which one was refused. */
-function oneId(entry: RetentionEntry, limit: number): Fragment {
-  return limit === 1 ? recordIdText('t', entry) : sql`null::pg_catalog.text`;
 }
 
 /** The rows of a lock. A (tableoid, ctid) pair is unique; ctid alone is what finds it without a scan. */
@@ -165,18 +162,22 @@ export function isLocked(locked: LockedRows): Fragment {
     and (t.tableoid, t.ctid) in (select * from rows from (pg_catalog.unnest(${locked.oids}::pg_catalog.oid[]), pg_catalog.unnest(${locked.tids}::pg_catalog.tid[])) as l(oid, tid))`;
 }
 
-/** Of rows that were locked and not changed: those that would be selected again at once. */
+/**
+ * Of rows that were locked, those that would be selected again at once. Asked by id: a trigger may have moved a row to
+ * another place, or have deleted it and put it back.
+ */
 export async function stillEligible(
   tx: Executor,
   selection: Selection,
-  locked: LockedRows,
+  recordIds: readonly string[],
   exclusions: Exclusions,
 ): Promise<string[]> {
+  const { entry } = selection;
   const { rows } = await sql<{ record_id: string }>`
-    select ${recordIdText('t', selection.entry)} as record_id
-    from ${retainedTable(selection.entry)} as t
+    select ${recordIdText('t', entry)} as record_id
+    from ${retainedTable(entry)} as t
     join (${tenantRows(selection)}) as p on ${eligible(selection, exclusions)}
-    where ${isLocked(locked)}`.execute(tx);
+    where ${columnOf('t', entry.recordId)} = any(${[...recordIds]}::${castType(entry.recordId)}[])`.execute(tx);
   return rows.map((row) => row.record_id);
 }
 

@@ -23,29 +23,29 @@ export async function inTransaction<T>(
   work: (tx: Executor) => Promise<T>,
 ): Promise<T> {
   const client = orm.em.getDriver().getConnection('write').getClient() as unknown as WriteClient;
-  const tx = await client.startTransaction().setIsolationLevel('read committed').execute();
-  try {
-    await tx.executeQuery(CompiledQuery.raw(settingsStatement(settings)));
-    const result = await work(tx);
-    await tx.commit().execute();
-    return result;
-  } catch (error) {
-    // A dead connection cannot roll back; the server does. What went wrong first is what the caller must see.
-    await tx
-      .rollback()
-      .execute()
-      .catch(() => undefined);
-    throw error;
-  }
+  // Not a transaction of kysely's: that one keeps its connection for ever when the server ends it in the middle.
+  return client.connection().execute(async (tx) => {
+    try {
+      await tx.executeQuery(CompiledQuery.raw(beginStatement(settings)));
+      const result = await work(tx);
+      await tx.executeQuery(CompiledQuery.raw('commit'));
+      return result;
+    } catch (error) {
+      // A dead connection cannot roll back; the server does. What went wrong first is what the caller must see.
+      await tx.executeQuery(CompiledQuery.raw('rollback')).catch(() => undefined);
+      throw error;
+    }
+  });
 }
 
 /**
  * One message without parameters, so that all of it is one round trip. Deferred keys are checked at once: an error
- * must belong to the rows of its batch, not to its commit. jit costs more than it gives in statements this short.
+ * must belong to the rows of its batch, not to its commit. None of it takes a snapshot. jit costs more than it gives in statements this short.
  */
-function settingsStatement(settings: TransactionSettings): string {
+function beginStatement(settings: TransactionSettings): string {
   const ms = (value: number) => Math.trunc(value);
   return [
+    'begin isolation level read committed',
     `set local statement_timeout = ${ms(settings.statementTimeoutMs)}`,
     `set local lock_timeout = ${ms(settings.lockTimeoutMs)}`,
     `set local idle_in_transaction_session_timeout = ${ms(settings.idleTimeoutMs)}`,

@@ -1,5 +1,5 @@
 import { Strategy } from '../domain/strategy.js';
-import { baseType } from '../registry/describe-entry.js';
+import { baseType } from '../registry/column-type.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 
 /** What each strategy that a category may ever use needs of an entity. */

@@ -5,11 +5,9 @@ import { RetentionRuleProvider } from '../domain/rule-provider.js';
 import { StaticRuleProvider } from '../domain/static-rules.js';
 import { type EngineContext, type EngineLogger, type Probe, inLedger } from '../engine/context.js';
 import { openRuleBook } from '../engine/rule-book.js';
-import { loadTableFacts, orderByForeignKeys, unindexedKeys } from '../engine/table-facts.js';
-import { tableName } from '../registry/retention-entry.js';
+import { loadTableFacts, orderByForeignKeys, ownTableProblems, unindexedKeys } from '../engine/table-facts.js';
 import { buildRegistry } from '../registry/retention-registry.js';
-import { COHORT_TABLES } from '../schema/cohort-entities.js';
-import { selectDeadlockTimeout, selectMissingTables } from '../sql/catalog.js';
+import { selectDeadlockTimeout } from '../sql/catalog.js';
 import { checkStrategies } from './check-strategies.js';
 
 export interface ReadinessInput {
@@ -60,6 +58,11 @@ function checkModel({ orm, options, logger, newId, probe }: ReadinessInput): Eng
   );
   const registry = buildRegistry(orm, conventions, problems);
   checkPool(orm, settings.parallelism, problems);
+  if (orm.config.get('sessionContext') === 'connection') {
+    problems.push(
+      "MikroORM's sessionContext is 'connection', which would put Cohort's own connections under the caller's role and variables; use 'transaction'.",
+    );
+  }
   const rules = provider && openRuleBook(provider, registry, problems);
   if (rules)
     for (const entry of registry.entries) problems.push(...checkStrategies(entry, rules.strategiesOf(entry.category)));
@@ -69,8 +72,6 @@ function checkModel({ orm, options, logger, newId, probe }: ReadinessInput): Eng
 
 /** Everything that only the database can tell. Nothing is ever created or altered. */
 async function checkSchema(ctx: EngineContext): Promise<void> {
-  const { cohortSchema } = ctx.registry;
-  const missing = await inLedger(ctx, (tx) => selectMissingTables(tx, cohortSchema, Object.values(COHORT_TABLES)));
   const deadlockTimeoutMs = await inLedger(ctx, selectDeadlockTimeout);
   const { lockTimeoutMs } = ctx.settings;
   const facts = await loadTableFacts(ctx);
@@ -80,17 +81,11 @@ async function checkSchema(ctx: EngineContext): Promise<void> {
       : [
           `lockTimeout is ${lockTimeoutMs} ms; wanted: less than the server's deadlock_timeout (${deadlockTimeoutMs} ms), so that a batch gives way before the server picks a victim.`,
         ]),
-    ...missing.map((table) => `Table "${cohortSchema}"."${table}" does not exist; apply the pending migrations.`),
+    ...(await ownTableProblems(ctx)),
     ...[...facts.values()].flatMap((fact) => fact.problems.map((problem) => `${fact.entry.entityName}: ${problem}`)),
   ];
   collect(problems, () => orderByForeignKeys(facts));
   if (problems.length > 0) throw new CohortConfigurationError(problems);
-  for (const { entry, rowSecurity } of facts.values()) {
-    if (rowSecurity)
-      ctx.logger.warn(
-        `Row-level security is in force on ${tableName(entry)}: rows that its policies hide from this role are never swept.`,
-      );
-  }
   for (const key of unindexedKeys(facts.values()))
     ctx.logger.warn(`Foreign key ${key} has no index on its own columns; every purge scans that table.`);
 }

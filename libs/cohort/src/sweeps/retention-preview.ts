@@ -1,4 +1,5 @@
 import { Injectable } from '@nestjs/common';
+import { requireOptions, requireSignal } from '../domain/arguments.js';
 import { requireInstant } from '../domain/instant.js';
 import { type TenantContext, requireTenant } from '../domain/tenant-context.js';
 import { Readiness } from '../startup/readiness.js';
@@ -17,6 +18,8 @@ export class RetentionPreview {
   ): Promise<RetentionPreviewResult> {
     requireTenant(tenant);
     requireInstant(now, 'now');
+    requireOptions(options);
+    requireSignal(options.signal);
     return previewTenant(await this.readiness.context(), tenant, now, options.signal);
   }
 }

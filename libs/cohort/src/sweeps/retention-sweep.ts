@@ -1,7 +1,9 @@
 import { Injectable } from '@nestjs/common';
 import { InvalidArgumentError } from '../cohort.errors.js';
+import { requireOptions, requireSignal, requireText } from '../domain/arguments.js';
 import { requireInstant } from '../domain/instant.js';
 import { type TenantContext, requireTenant } from '../domain/tenant-context.js';
+import { tenantIdOf } from '../registry/retention-registry.js';
 import { Readiness } from '../startup/readiness.js';
 import { type RetentionSweepResult, type SweepRequest, sweepTenants } from '../engine/sweep.js';
 
@@ -38,26 +40,36 @@ export class RetentionSweep {
     now: Date,
     options: SweepOptions = {},
   ): AsyncGenerator<RetentionSweepResult, void, undefined> {
+    requireTenants(tenants);
+    const all: TenantContext[] = [];
+    for await (const tenant of tenants) all.push(requireTenant(tenant, `tenants[${all.length}]`));
+    const request = toRequest(all, now, options);
+    const ctx = await this.readiness.context();
     const distinct = new Map<string, TenantContext>();
-    for await (const tenant of tenants) {
-      const { id } = requireTenant(tenant, `tenants[${distinct.size}]`);
+    for (const tenant of all) {
+      const id = tenantIdOf(ctx.registry, tenant);
       if (!distinct.has(id)) distinct.set(id, tenant);
     }
-    const request = toRequest([...distinct.values()], now, options);
-    const ctx = await this.readiness.context();
-    if (request.tenants.length > 0) yield* await sweepTenants(ctx, request);
+    if (all.length > 0) yield* await sweepTenants(ctx, { ...request, tenants: [...distinct.values()] });
   }
 }
 
 const MAX_ACTOR_LENGTH = 200;
 
+function requireTenants(tenants: unknown): void {
+  const source = tenants as Partial<Iterable<unknown> & AsyncIterable<unknown>> | null | undefined;
+  if (typeof (source?.[Symbol.asyncIterator] ?? source?.[Symbol.iterator]) === 'function') return;
+  throw new InvalidArgumentError('tenants', tenants, 'an iterable or async iterable of TenantContext');
+}
+
 function toRequest(tenants: readonly TenantContext[], now: Date, options: SweepOptions): SweepRequest {
+  requireOptions(options);
   const { dryRun = false, actor, signal } = options;
   if (typeof dryRun !== 'boolean') throw new InvalidArgumentError('options.dryRun', dryRun, 'true or false');
-  if (actor !== undefined && (typeof actor !== 'string' || actor.trim() === '' || actor.length > MAX_ACTOR_LENGTH)) {
+  if (actor !== undefined) requireText(actor, 'options.actor');
+  if (actor !== undefined && actor.length > MAX_ACTOR_LENGTH) {
     throw new InvalidArgumentError('options.actor', actor, `an id of 1 to ${MAX_ACTOR_LENGTH} characters`);
   }
-  if (signal !== undefined && !(signal instanceof AbortSignal))
-    throw new InvalidArgumentError('options.signal', signal, 'an AbortSignal');
+  requireSignal(signal);
   return { tenants, now: requireInstant(now, 'now'), dryRun, actor: actor ?? null, signal };
 }

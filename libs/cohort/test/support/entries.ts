@@ -35,6 +35,7 @@ export function aForeignKey(constraint: string, change: Partial<ForeignKey> = {}
   return {
     constraint,
     action: 'noAction',
+    updateAction: 'noAction',
     childSchema: 'public',
     childTable: 'child_table',
     childColumns: ['parent_id'],
@@ -59,7 +60,7 @@ export function factsFor(
     blocking: keys.map((key) => [key]),
     oneLane: false,
     isServed: () => false,
-    rowSecurity: false,
+    hasTriggers: false,
     problems: [],
   };
 }

@@ -10,7 +10,7 @@ import {
 
 export const NOTE_ID = 'a3f467fe-c5d0-4f17-9897-83c373cc1dc8';
 export const CONTACT_ID = 'b7316df4-7db5-46ad-aea7-f65c4b430f73';
-export const TICKET_ID = 'c0ffee00-1111-4222-8333-444455556666';
+const TICKET_ID = 'c0ffee00-1111-4222-8333-444455556666';
 export const SIGNAL_ID = 'd15ea5e0-1111-4222-8333-444455556666';
 
 /** Purged. */

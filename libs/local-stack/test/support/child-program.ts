@@ -70,7 +70,7 @@ export async function killWithChildren(child: ChildProcess & { pid: number }, ex
   await end(child, 'SIGKILL');
 }
 
-export function childrenOf(pid: number): number[] {
+function childrenOf(pid: number): number[] {
   return readdirSync('/proc')
     .map(Number)
     .filter((candidate) => candidate > 0 && parentOf(candidate) === pid);
@@ -97,6 +97,6 @@ export function isRunning(pid: number): boolean {
 /** Resolves when `condition` holds, fails after ten seconds. */
 export async function until(condition: () => boolean): Promise<void> {
   for (const giveUpAt = Date.now() + 10_000; !condition(); await delay(10)) {
-    if (Date.now() > giveUpAt) throw new Error(`Still not so after 10 s: ${condition}`);
+    if (Date.now() > giveUpAt) throw new Error(`Still not so after 10 s: ${String(condition)}`);
   }
 }

@@ -1,0 +1,195 @@
+import { describe, expect, test } from '@jest/globals';
+import { type CohortOptions, resolveOptions } from './cohort.options.js';
+
+const rules = { notes: { period: 'P30D', strategy: 'purge' as const } };
+const resolve = (options: object) => {
+  const problems: string[] = [];
+  return { problems, ...resolveOptions({ rules, ...options } as CohortOptions, problems) };
+};
+/** Options with `value` at a path such as 'conventions.tenantProperty'. */
+const at = (path: string, value: unknown): object =>
+  path.split('.').reduceRight<unknown>((inner, key) => ({ [key]: inner }), value) as object;
+
+describe('resolveOptions', () => {
+  test('has a default for everything but the rules', () => {
+    expect(resolve({})).toEqual({
+      problems: [],
+      settings: {
+        sweepBatchSize: 5000,
+        parallelism: 1,
+        batchTimeoutMs: 30_000,
+        lockTimeoutMs: 500,
+        idleTimeoutMs: 30_000,
+        sweepSettleTimeoutMs: 3_600_000,
+        dryRun: false,
+      },
+      conventions: {
+        recordId: 'id',
+        tenant: 'tenantId',
+        softDelete: 'isDeleted',
+        deletedAt: 'deletedAt',
+        anonymisedAt: 'anonymisedAt',
+      },
+    });
+  });
+
+  test('takes undefined for what was left out', () => {
+    const keys = ['sweepBatchSize', 'parallelism', 'batchTimeout', 'lockTimeout', 'idleInTransactionTimeout', 'dryRun'];
+    const nothing = Object.fromEntries(
+      [...keys, 'contextName', 'rowHandlerDispatch', 'conventions'].map((key) => [key, undefined]),
+    );
+    expect(resolve(nothing)).toEqual(resolve({}));
+    expect(resolve({ rowHandlerDispatch: {}, conventions: {} })).toEqual(resolve({}));
+  });
+
+  // acceptance 13, 14, 139, 197
+  test.each([
+    ['sweepBatchSize', 'sweepBatchSize', 1, 100_000],
+    ['parallelism', 'parallelism', 1, 16],
+    ['batchTimeout', 'batchTimeoutMs', 1000, 3_600_000],
+    ['lockTimeout', 'lockTimeoutMs', 10, 10_000],
+    ['idleInTransactionTimeout', 'idleTimeoutMs', 1000, 3_600_000],
+    ['rowHandlerDispatch.sweepSettleTimeout', 'sweepSettleTimeoutMs', 60_000, 604_800_000],
+  ] as const)('takes %s from the least to the most, and neither one less nor one more', (key, setting, min, max) => {
+    expect(resolve(at(key, min))).toMatchObject({ problems: [], settings: { [setting]: min } });
+    expect(resolve(at(key, max))).toMatchObject({ problems: [], settings: { [setting]: max } });
+    for (const outside of [min - 1, max + 1]) {
+      expect(resolve(at(key, outside)).problems).toEqual([
+        expect.stringMatching(new RegExp(`^${key} is ${outside}; wanted: .*from ${min}\\b.* to ${max}\\b`)),
+      ]);
+    }
+  });
+
+  // acceptance 12, field case C21
+  test.each(['sweepBatchSize', 'parallelism'])('refuses for %s all but whole numbers of its range', (key) => {
+    for (const value of [null, NaN, -1, 0, 1.5, Infinity, 1e12, '', '5', true, 5n, [], {}]) {
+      expect(resolve(at(key, value)).problems).toEqual([
+        expect.stringMatching(`^${key} is .*; wanted: a whole number`),
+      ]);
+    }
+  });
+
+  test.each([
+    ['batchTimeout', 'batchTimeoutMs'],
+    ['lockTimeout', 'lockTimeoutMs'],
+    ['idleInTransactionTimeout', 'idleTimeoutMs'],
+    ['rowHandlerDispatch.sweepSettleTimeout', 'sweepSettleTimeoutMs'],
+  ] as const)('refuses for %s all but durations of its range', (key, setting) => {
+    const defaults = resolve({}).settings[setting];
+    for (const value of [
+      null,
+      NaN,
+      -1,
+      0,
+      Infinity,
+      1e12,
+      '',
+      '30',
+      '30s',
+      'PT',
+      'P1M',
+      'P1Y',
+      '-PT30S',
+      true,
+      [],
+      {},
+    ]) {
+      const { problems, settings } = resolve(at(key, value));
+      expect(problems).toEqual([expect.stringMatching(`^${key} is .*; wanted: an ISO-8601 duration or milliseconds`)]);
+      expect(settings[setting]).toBe(defaults);
+    }
+  });
+
+  test.each([
+    [{ batchTimeout: 'PT45S' }, { batchTimeoutMs: 45_000 }],
+    [{ batchTimeout: 45_000 }, { batchTimeoutMs: 45_000 }],
+    [{ batchTimeout: 'PT1H' }, { batchTimeoutMs: 3_600_000 }],
+    [{ lockTimeout: 'PT0.01S' }, { lockTimeoutMs: 10 }],
+    [{ idleInTransactionTimeout: 'PT1M' }, { idleTimeoutMs: 60_000 }],
+    [{ rowHandlerDispatch: { sweepSettleTimeout: 'PT1M' } }, { sweepSettleTimeoutMs: 60_000 }],
+    [{ rowHandlerDispatch: { sweepSettleTimeout: 'P7D' } }, { sweepSettleTimeoutMs: 604_800_000 }],
+    [{ dryRun: true }, { dryRun: true }],
+  ])('reads %j', (options, settings) => {
+    expect(resolve(options)).toMatchObject({ problems: [], settings });
+  });
+
+  test.each([
+    ['dryRun', [null, 0, 1, '', 'true', {}]],
+    ['contextName', [null, '', 7, {}]],
+    // acceptance 11
+    ['rowHandlerDispatch', [null, 0, 'PT1H', true, []]],
+    ['conventions', [null, 0, 'id', true, []]],
+  ])('refuses a %s of the wrong kind', (key, values) => {
+    for (const value of values) {
+      expect(resolve(at(key, value)).problems).toEqual([expect.stringMatching(`^${key} is .*; `)]);
+    }
+  });
+
+  // acceptance 154, 157, META-08
+  test('takes names for the conventions, one or all of them', () => {
+    const conventions = {
+      recordIdProperty: 'key',
+      tenantProperty: 'owner',
+      softDeleteProperty: 'hidden',
+      deletedAtProperty: 'hiddenAt',
+      anonymisedAtProperty: 'scrubbedAt',
+    };
+    expect(resolve({ conventions }).conventions).toEqual({
+      recordId: 'key',
+      tenant: 'owner',
+      softDelete: 'hidden',
+      deletedAt: 'hiddenAt',
+      anonymisedAt: 'scrubbedAt',
+    });
+    expect(resolve({ conventions: { tenantProperty: 'owner' } }).conventions).toMatchObject({
+      recordId: 'id',
+      tenant: 'owner',
+    });
+  });
+
+  // acceptance 15
+  test.each(['recordIdProperty', 'tenantProperty', 'softDeleteProperty', 'deletedAtProperty', 'anonymisedAtProperty'])(
+    'refuses a blank %s',
+    (key) => {
+      for (const value of [null, '', ' ', 7, {}]) {
+        expect(resolve({ conventions: { [key]: value } }).problems).toEqual([
+          expect.stringMatching(`^conventions\\.${key} is .*; wanted: the name of a property\\.$`),
+        ]);
+      }
+    },
+  );
+
+  test('collects every problem', () => {
+    const { problems } = resolve({
+      sweepBatchSize: 0,
+      parallelism: 17,
+      batchTimeout: 'soon',
+      lockTimeout: -1,
+      idleInTransactionTimeout: null,
+      rowHandlerDispatch: { sweepSettleTimeout: 'PT59S' },
+      dryRun: 'yes',
+      contextName: '',
+      conventions: { tenantProperty: '', recordIdProperty: ' ' },
+    });
+    expect(problems.map((problem) => problem.split(' is ')[0]).sort()).toEqual([
+      'batchTimeout',
+      'contextName',
+      'conventions.recordIdProperty',
+      'conventions.tenantProperty',
+      'dryRun',
+      'idleInTransactionTimeout',
+      'lockTimeout',
+      'parallelism',
+      'rowHandlerDispatch.sweepSettleTimeout',
+      'sweepBatchSize',
+    ]);
+  });
+
+  test.each([null, undefined, 7, 'rules', () => ({})])('refuses %p in place of options', (options) => {
+    const problems: string[] = [];
+    resolveOptions(options as never, problems);
+    expect(problems).toEqual([
+      expect.stringMatching(/^The options of CohortModule are .*; wanted: an object with rules/),
+    ]);
+  });
+});

@@ -1,0 +1,37 @@
+import { isUuid } from '../domain/uuid.js';
+
+/** `varchar(255)` and `timestamptz(3)` without the part in brackets. */
+export function baseType(type: string): string {
+  return type.replace(/\s*\([^)]*\)/, '').toLowerCase();
+}
+
+const RANGES: Readonly<Record<string, bigint>> = {
+  smallint: 2n ** 15n,
+  int2: 2n ** 15n,
+  int: 2n ** 31n,
+  integer: 2n ** 31n,
+  int4: 2n ** 31n,
+  bigint: 2n ** 63n,
+  int8: 2n ** 63n,
+};
+const TEXTS = ['text', 'varchar', 'character varying', 'char', 'character', 'bpchar', 'citext'];
+
+/** Types that a tenant column may have: a uuid, a text or an integer. */
+export function isTenantType(type: string): boolean {
+  const base = baseType(type);
+  return base === 'uuid' || base in RANGES || TEXTS.includes(base);
+}
+
+/**
+ * Whether the text can be read as a uuid or integer of that type; true for every other type, which only the database can
+ * judge. Found out here, one wrong value is named; in the database it fails the statement of all the others.
+ */
+export function fitsType(type: string, text: string): boolean {
+  const base = baseType(type);
+  if (base === 'uuid') return isUuid(text);
+  const limit = RANGES[base];
+  if (limit === undefined) return true;
+  if (!/^\s*[+-]?\d{1,30}\s*$/.test(text)) return false;
+  const value = BigInt(text.replace('+', ''));
+  return value >= -limit && value < limit;
+}

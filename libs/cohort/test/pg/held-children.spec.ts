@@ -1,0 +1,145 @@
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { Strategy } from 'nestjs-cohort';
+import { type Host, type HostOptions, latch, startHost } from '../support/host.js';
+import { ACME, NOW } from '../support/notes.js';
+import { holdOn, somebodyWaits } from '../support/seed.js';
+import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
+
+const hosts: Host[] = [];
+afterEach(async () => {
+  await Promise.all(hosts.splice(0).map((host) => host.close()));
+});
+
+async function open(names: string[], probe?: HostOptions['probe']) {
+  const entities = names.map((name) => retainedTable(name));
+  const host = await startHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names) }, probe });
+  hosts.push(host);
+  return { host, entities };
+}
+const key = (child: string, parent: string, action: string, column = 'parent_id') =>
+  `alter table ${child} add foreign key (${column}) references ${parent} (id) on delete ${action}`;
+
+/** Swept or refused, the held row is as it was. */
+const sweepOrRefuse = (host: Host) => host.sweep.sweep(ACME, NOW).catch((error: Error) => error);
+
+// The hold's row lock keeps the child from the batch, but the batch has judged the child before the hold was visible.
+test('a hold that commits while a purge waits for its child under SET NULL keeps every field', async () => {
+  const reached = latch();
+  const resume = latch();
+  const { host, entities } = await open(['Album', 'Track'], async (at, entity) => {
+    if (at !== 'locked' || entity !== 'Album') return;
+    reached.open();
+    await resume.opened;
+  });
+  await host.query(key('track', 'album', 'set null'));
+  await addRows(host, 'album', [{ id: 1 }]);
+  await addRows(host, 'track', [{ id: 10, parent: 1, days: 1 }]);
+  const sweep = host.sweep.sweep(ACME, NOW);
+  await reached.opened;
+  await host.orm.em.fork().transactional(async (em) => {
+    await host.holds.create(holdOn(entities[1]!, '10'), { em });
+    resume.open();
+    await somebodyWaits(host);
+  });
+  await sweep;
+  expect(await host.query('select id, parent_id from track')).toEqual([{ id: 10, parent_id: 1 }]);
+});
+
+describe('a held row is not changed or deleted', () => {
+  test.each(['set null', 'set default'])(
+    'by a cascade into a table that is not retained whose own children it is among (%s)',
+    async (action) => {
+      const { host, entities } = await open(['Album', 'Track']);
+      await host.query('create table shelf(id int primary key, album int references album (id) on delete cascade)');
+      await host.query(key('track', 'shelf', action));
+      await addRows(host, 'album', [{ id: 1 }]);
+      await host.query('insert into shelf values (7, 1)');
+      await addRows(host, 'track', [{ id: 10, parent: 7 }]);
+      await host.holds.create(holdOn(entities[1]!, '10')).catch(() => undefined);
+      await sweepOrRefuse(host);
+      expect(await host.query('select id, parent_id from track')).toEqual([{ id: 10, parent_id: 7 }]);
+    },
+  );
+
+  test('by a cascade that is declared on a partition of its table alone', async () => {
+    const { host, entities } = await open(['Album', 'Track']);
+    await host.query('drop table track');
+    await host.query(
+      `create table track(id int, tenant_id text not null, created_at timestamptz, parent_id int, note text, anonymised_at timestamptz,
+        is_deleted boolean not null default false, primary key (id, tenant_id)) partition by list (tenant_id)`,
+    );
+    await host.query(`create table track_acme partition of track for values in ('acme')`);
+    await host.query(key('track_acme', 'album', 'cascade'));
+    await addRows(host, 'album', [{ id: 1 }]);
+    await addRows(host, 'track', [{ id: 10, parent: 1 }]);
+    await host.holds.create(holdOn(entities[1]!, '10')).catch(() => undefined);
+    await sweepOrRefuse(host);
+    expect(await idsOf(host, 'track')).toEqual([10]);
+  });
+
+  test('by a cascade from a key that points at one partition of the purged table', async () => {
+    const { host, entities } = await open(['Album', 'Track']);
+    await host.query('drop table album');
+    await host.query(
+      `create table album(id int, tenant_id text not null, created_at timestamptz, parent_id int, note text, anonymised_at timestamptz,
+        is_deleted boolean not null default false) partition by list (tenant_id)`,
+    );
+    await host.query(`create table album_acme partition of album for values in ('acme')`);
+    await host.query('alter table album_acme add primary key (id)');
+    await host.query(key('track', 'album_acme', 'cascade'));
+    await addRows(host, 'album', [{ id: 1 }]);
+    await addRows(host, 'track', [{ id: 10, parent: 1 }]);
+    await host.holds.create(holdOn(entities[1]!, '10')).catch(() => undefined);
+    await sweepOrRefuse(host);
+    expect(await idsOf(host, 'track')).toEqual([10]);
+  });
+
+  test('by a purge of a partitioned table of which its own table is a partition', async () => {
+    const { host, entities } = await open(['Album', 'Track']);
+    await host.query('drop table album');
+    await host.query('create table album (like track including defaults) partition by list (tenant_id)');
+    await host.query(`alter table album attach partition track for values in ('acme')`);
+    await addRows(host, 'track', [{ id: 10 }]);
+    await host.holds.create(holdOn(entities[1]!, '10')).catch(() => undefined);
+    await sweepOrRefuse(host);
+    expect(await idsOf(host, 'track')).toEqual([10]);
+  });
+
+  test('by a purge of a table that its own table inherits from', async () => {
+    const { host, entities } = await open(['Album', 'Track']);
+    await host.query('alter table track inherit album');
+    await addRows(host, 'track', [{ id: 10 }]);
+    await host.holds.create(holdOn(entities[1]!, '10')).catch(() => undefined);
+    await sweepOrRefuse(host);
+    expect(await idsOf(host, 'track')).toEqual([10]);
+  });
+});
+
+test('entities that depend on each other through a cascading table that is not retained are swept in that order', async () => {
+  const { host } = await open(['Album', 'Track']);
+  await host.query('create table shelf(id int primary key, album int references album (id) on delete cascade)');
+  await host.query(key('track', 'shelf', 'restrict'));
+  await addRows(host, 'album', [{ id: 1 }]);
+  await host.query('insert into shelf values (7, 1)');
+  await addRows(host, 'track', [{ id: 10, parent: 7 }]);
+  const result = await host.sweep.sweep(ACME, NOW);
+  expect(result.counts.map((each) => [each.entity, each.affected])).toEqual([
+    ['Track', 1],
+    ['Album', 1],
+  ]);
+});
+
+test('anonymising a referenced column, which would reach held rows through ON UPDATE CASCADE, is refused', async () => {
+  const entities = [retainedTable('Alpha'), retainedTable('Beta')];
+  const host = await startHost({
+    entities,
+    options: { rules: { ...rulesFor(Strategy.Anonymise, 'Alpha'), ...rulesFor(Strategy.Purge, 'Beta') } },
+  });
+  hosts.push(host);
+  await host.query('alter table alpha add unique (note)');
+  await host.query('alter table beta add foreign key (note) references alpha (note) on update cascade');
+  await addRows(host, 'alpha', [{ id: 1 }]);
+  await addRows(host, 'beta', [{ id: 10 }]);
+  await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(/anonymising would change Beta through ON UPDATE/);
+  expect(await host.query('select id, note from beta')).toEqual([{ id: 10, note: 'personal' }]);
+});
