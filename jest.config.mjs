@@ -1,6 +1,10 @@
 /** Tests run from source: the export condition below makes workspace packages resolve to their `src`. */
 export default {
-  testMatch: ['<rootDir>/{libs,apps}/*/{src,test}/**/*.spec.ts', '<rootDir>/test/**/*.spec.ts'],
+  testMatch: [
+    '<rootDir>/bench/test/**/*.spec.ts',
+    '<rootDir>/{libs,apps}/*/{src,test}/**/*.spec.ts',
+    '<rootDir>/test/**/*.spec.ts',
+  ],
   // Child processes and the set-up run from dist, which `npm test` builds first.
   globalSetup: '<rootDir>/libs/local-stack/dist/jest-global-setup.js',
   globalTeardown: '<rootDir>/libs/local-stack/dist/jest-global-teardown.js',

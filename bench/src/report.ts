@@ -1,0 +1,44 @@
+import type { Measurement, Side } from './runner.js';
+
+/** How far below its figure a ratio may be before --check fails: two runs of one build differ that much. */
+const TOLERANCE = 0.15;
+
+export interface Report {
+  readonly server: string;
+  readonly rows: number;
+  readonly rounds: number;
+  readonly results: readonly (Measurement & { readonly passed: boolean })[];
+}
+
+export function isReached({ ratio, wanted }: Pick<Measurement, 'ratio' | 'wanted'>): boolean {
+  return wanted === null || ratio >= wanted * (1 - TOLERANCE);
+}
+
+export function toText({ server, rows, rounds, results }: Report): string {
+  const lines = results.map((result) => [
+    result.name,
+    `${result.tenants}`,
+    result.index ?? 'none',
+    describeSide(result.a, result.removed),
+    describeSide(result.b, result.removed),
+    `${result.ratio.toFixed(2)} ×`,
+    result.wanted === null ? 'noted' : `${result.wanted} ×${result.passed ? '' : ', not reached'}`,
+  ]);
+  const cells = [['row', 'tenants', 'index', 'A', 'B', 'ratio', 'wanted'], ...lines];
+  const widths = cells[0]!.map((_, column) => Math.max(...cells.map((line) => line[column]!.length)));
+  const table = cells.map((line) =>
+    line
+      .map((cell, column) => cell.padEnd(widths[column]!))
+      .join('  ')
+      .trimEnd(),
+  );
+  return [
+    `PostgreSQL ${server}; ${rows} rows; medians of ${rounds}; in brackets the slowest round over the fastest.`,
+    '',
+    ...table,
+  ].join('\n');
+}
+
+function describeSide({ label, median, spread }: Side, removed: number): string {
+  return `${label}: ${(removed / median).toFixed(0)} k rows/s (${spread.toFixed(2)})`;
+}

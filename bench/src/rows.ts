@@ -1,0 +1,37 @@
+import { deleteUnbounded } from './contenders/delete-unbounded.js';
+import { sweepLocked } from './contenders/sweep-locked.js';
+import { sweepPorted } from './contenders/sweep-ported.js';
+import type { TableShape, World } from './world.js';
+
+/** Removes what is due and returns how many rows that were. */
+export type Contender = (world: World) => Promise<number>;
+
+/** One line of the table: how much faster A is than B on the same rows. */
+export interface BenchRow extends TableShape {
+  readonly name: string;
+  readonly a: readonly [label: string, contender: Contender];
+  readonly b: readonly [label: string, contender: Contender];
+  /** The least ratio (time of B over time of A); null: the figure is only noted. */
+  readonly wanted: number | null;
+}
+
+const ANCHOR_INDEX = 'tenant_id, created_at';
+
+export const ROWS: readonly BenchRow[] = [
+  {
+    name: 'locked-vs-ported',
+    a: ['purge, locked batches', sweepLocked],
+    b: ['purge, ported algorithm', sweepPorted],
+    wanted: 1.5,
+    tenants: 20,
+    index: ANCHOR_INDEX,
+  },
+  {
+    name: 'locked-vs-delete',
+    a: ['purge, locked batches', sweepLocked],
+    b: ['one unbounded DELETE', deleteUnbounded],
+    wanted: null,
+    tenants: 20,
+    index: ANCHOR_INDEX,
+  },
+];

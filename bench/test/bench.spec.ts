@@ -1,0 +1,64 @@
+import { createTestDatabase } from 'local-stack/testing';
+import { afterEach, describe, expect, test } from '@jest/globals';
+import { bench } from '../src/bench.js';
+import { readOptions } from '../src/options.js';
+import { type Report, isReached } from '../src/report.js';
+
+const dropping: (() => Promise<void>)[] = [];
+afterEach(async () => {
+  for (const drop of dropping.splice(0)) await drop();
+});
+
+/** Runs the bench on the server of this test run; it makes a database of its own there. */
+async function run(...argv: string[]): Promise<{ exitCode: number; text: string }> {
+  const { url, drop } = await createTestDatabase({ name: 'bench' });
+  dropping.push(drop);
+  const printed: string[] = [];
+  const exitCode = await bench(readOptions(argv), url, (text) => printed.push(text));
+  return { exitCode, text: printed.join('\n') };
+}
+
+describe('the bench', () => {
+  test('measures every row and prints one JSON object', async () => {
+    const { exitCode, text } = await run('--rows', '2000', '--rounds', '1', '--json');
+
+    const report = JSON.parse(text) as Report;
+    expect(exitCode).toBe(0);
+    expect(report).toMatchObject({ rows: 2000, rounds: 1 });
+    expect(report.results.map(({ name, tenants, wanted }) => ({ name, tenants, wanted }))).toEqual([
+      { name: 'locked-vs-ported', tenants: 20, wanted: 1.5 },
+      { name: 'locked-vs-delete', tenants: 20, wanted: null },
+    ]);
+    for (const result of report.results) {
+      expect(result).toMatchObject({ removed: 700, held: 500, passed: isReached(result) });
+      expect(result.a.times).toHaveLength(1);
+      expect(result.ratio).toBeCloseTo(result.b.median / result.a.median);
+    }
+  });
+
+  test('measures one row on another shape of table and prints a table', async () => {
+    const { text } = await run(
+      ...['--rows', '2000', '--rounds', '2', '--only', 'locked-vs-delete', '--tenants', '1', '--index', 'none'],
+    );
+    expect(text).toMatch(/^PostgreSQL .*; 2000 rows; medians of 2;/);
+    expect(text).toMatch(/^locked-vs-delete +1 +none +purge, locked batches: \d+ k rows\/s/m);
+    expect(text).not.toContain('locked-vs-ported');
+  });
+
+  test.each([
+    [['--only', 'nothing'], '--only is nothing'],
+    [['--rows', '10'], '--rows is 10'],
+    [['--rounds', '1.5'], '--rounds is 1.5'],
+  ])('refuses %j', (argv, message) => {
+    expect(() => readOptions(argv)).toThrow(message);
+  });
+});
+
+test.each([
+  [1.5, 1.5, true],
+  [1.28, 1.5, true],
+  [1.27, 1.5, false],
+  [0.01, null, true],
+])('a ratio of %d where %d is wanted passes --check: %j', (ratio, wanted, passed) => {
+  expect(isReached({ ratio, wanted })).toBe(passed);
+});
