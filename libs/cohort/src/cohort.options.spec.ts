@@ -42,6 +42,18 @@ describe('resolveOptions', () => {
     expect(resolve({ rowHandlerDispatch: {}, conventions: {} })).toEqual(resolve({}));
   });
 
+  test.each([
+    ['dryrun', true, /dryrun is no option; wanted: one of rules, contextName, dryRun/],
+    ['rowHandlerDispatch.sweepSettleTimout', 'PT2H', /rowHandlerDispatch\.sweepSettleTimout is no option/],
+    [
+      'conventions.tenant',
+      'orgId',
+      /conventions\.tenant is no option; wanted: one of recordIdProperty, tenantProperty/,
+    ],
+  ])('refuses %s, which nobody would read', (path, value, problem) => {
+    expect(resolve(at(path, value)).problems).toEqual([expect.stringMatching(problem)]);
+  });
+
   // acceptance 13, 14, 139, 197
   test.each([
     ['sweepBatchSize', 'sweepBatchSize', 1, 100_000],

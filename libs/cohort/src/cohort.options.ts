@@ -1,5 +1,6 @@
 import { Temporal } from 'temporal-polyfill';
 import { describeValue } from './cohort.errors.js';
+import { unknownKeys } from './domain/arguments.js';
 import type { RetentionRuleProvider } from './domain/rule-provider.js';
 import type { StaticRules } from './domain/static-rules.js';
 import type { EngineSettings } from './engine/context.js';
@@ -63,6 +64,7 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
   if (options !== given) {
     problems.push(`The options of CohortModule are ${describeValue(given)}; wanted: an object with rules.`);
   }
+  complainOfUnknown(options, OPTION_KEYS, '', problems);
   const whole = (key: 'sweepBatchSize' | 'parallelism', fallback: number, max: number): number => {
     const { [key]: value = fallback } = options;
     if (Number.isInteger(value) && value >= 1 && value <= max) return value;
@@ -79,7 +81,10 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
   };
   const section = <K extends 'rowHandlerDispatch' | 'conventions'>(key: K): NonNullable<CohortOptions[K]> => {
     const { [key]: value = {} } = options;
-    if (isObject(value)) return value as NonNullable<CohortOptions[K]>;
+    if (isObject(value)) {
+      complainOfUnknown(value, SECTION_KEYS[key], `${key}.`, problems);
+      return value as NonNullable<CohortOptions[K]>;
+    }
     problems.push(`${key} is ${describeValue(value)}; wanted: an object, or nothing for the defaults.`);
     return {};
   };
@@ -107,6 +112,28 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
     },
     conventions: conventionNames(section('conventions'), problems),
   };
+}
+
+const OPTION_KEYS: readonly (keyof CohortOptions)[] = [
+  ...(['rules', 'contextName', 'dryRun', 'sweepBatchSize', 'parallelism'] as const),
+  ...(['batchTimeout', 'lockTimeout', 'idleInTransactionTimeout', 'rowHandlerDispatch', 'conventions'] as const),
+];
+const SECTION_KEYS = {
+  rowHandlerDispatch: ['sweepSettleTimeout'],
+  conventions: [
+    'recordIdProperty',
+    'tenantProperty',
+    'softDeleteProperty',
+    'deletedAtProperty',
+    'anonymisedAtProperty',
+  ],
+} as const;
+
+/** A misspelt option would be ignored, and what it asked for with it. */
+function complainOfUnknown(given: object, known: readonly string[], prefix: string, problems: string[]): void {
+  for (const key of unknownKeys(given, known)) {
+    problems.push(`${prefix}${key} is no option; wanted: one of ${known.join(', ')}.`);
+  }
 }
 
 function conventionNames(conventions: ConventionOptions, problems: string[]): ConventionNames {

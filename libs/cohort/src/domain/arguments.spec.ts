@@ -26,12 +26,19 @@ describe('requireText', () => {
 
 describe('requireOptions', () => {
   test.each([{}, { dryRun: true }, Object.create(null)])('takes %p', (value) => {
-    expect(() => requireOptions(value)).not.toThrow();
+    expect(() => requireOptions(value, ['dryRun'])).not.toThrow();
   });
 
   // To ignore them is to ignore what was asked for: sweep(tenant, now, true) is no dry run.
   test.each([null, 7, true, 'dryRun', [], () => ({})])('refuses %p', (value) => {
-    refusal(() => requireOptions(value, 'call'), /^call is [^;]*; wanted: an object, or nothing\.$/);
+    refusal(() => requireOptions(value, ['dryRun'], 'call'), /^call is [^;]*; wanted: an object, or nothing\.$/);
+  });
+
+  test('refuses keys that nobody reads, and names those that somebody does', () => {
+    refusal(
+      () => requireOptions({ dryrun: true, actor: 'x' }, ['dryRun', 'actor']),
+      /^options is 'dryrun'; wanted: keys among dryRun, actor\.$/,
+    );
   });
 });
 

@@ -9,11 +9,18 @@ export function requireText(value: unknown, argument: string): asserts value is 
   }
 }
 
-/** Takes an object of options. Anything else would be ignored, and with it what the caller asked for. */
-export function requireOptions(value: unknown, argument = 'options'): void {
+/** Takes an object with the keys given. What is misspelt or of another kind would be ignored, and `dryrun` is no dry run. */
+export function requireOptions(value: unknown, keys: readonly string[], argument = 'options'): void {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) {
     throw new InvalidArgumentError(argument, value, 'an object, or nothing');
   }
+  const unknown = unknownKeys(value, keys);
+  if (unknown.length > 0) throw new InvalidArgumentError(argument, unknown.join(', '), `keys among ${keys.join(', ')}`);
+}
+
+/** Keys of an object that nobody reads. */
+export function unknownKeys(value: object, keys: readonly string[]): string[] {
+  return Object.keys(value).filter((key) => !keys.includes(key));
 }
 
 /** Takes an AbortSignal, or undefined. */

@@ -19,7 +19,7 @@ export class TenantContext {
     requireText(id, 'tenant.id');
     if (id === TENANTLESS_ID)
       throw new InvalidArgumentError('tenant.id', id, 'a tenant of its own: the zero UUID stands for TENANTLESS');
-    requireOptions(options, 'tenant options');
+    requireOptions(options, ['jurisdiction', 'tags'], 'tenant options');
     const { jurisdiction, tags = {} } = options;
     if (jurisdiction !== undefined) requireText(jurisdiction, 'tenant.jurisdiction');
     this.id = id;

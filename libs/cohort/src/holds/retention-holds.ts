@@ -134,7 +134,7 @@ export class RetentionHolds {
 }
 
 function requireCallOptions(options: HoldCallOptions): void {
-  requireOptions(options);
+  requireOptions(options, ['em']);
   const em: Partial<SqlEntityManager> | null | undefined = options.em;
   if (em !== undefined && typeof em?.isInTransaction !== 'function') {
     throw new InvalidArgumentError('options.em', em, 'an EntityManager of @mikro-orm/postgresql');

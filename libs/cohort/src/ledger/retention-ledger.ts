@@ -36,7 +36,7 @@ export class RetentionLedger {
 
   /** Runs, newest first, by keyset paging. */
   async runs(options: PageOptions & { readonly tenantId?: string } = {}): Promise<Page<LedgerRun>> {
-    requireOptions(options);
+    requireOptions(options, ['cursor', 'limit', 'tenantId']);
     if (options.tenantId !== undefined) requireText(options.tenantId, 'options.tenantId');
     const limit = requireLimit(options.limit);
     const after = options.cursor === undefined ? undefined : parseRunCursor(options.cursor);
@@ -62,7 +62,7 @@ export class RetentionLedger {
   /** The rows that a run changed, where per-row detail was on, in the order in which they were written. */
   async rowDetails(sweepId: string, options: PageOptions = {}): Promise<Page<LedgerRowDetail>> {
     requireUuid(sweepId);
-    requireOptions(options);
+    requireOptions(options, ['cursor', 'limit']);
     const limit = requireLimit(options.limit);
     const { cursor: afterId = '0' } = options;
     if (typeof afterId !== 'string' || !/^\d{1,18}$/.test(afterId))

@@ -5,21 +5,23 @@ export function baseType(type: string): string {
   return type.replace(/\s*\([^)]*\)/, '').toLowerCase();
 }
 
-const RANGES: Readonly<Record<string, bigint>> = {
-  smallint: 2n ** 15n,
-  int2: 2n ** 15n,
-  int: 2n ** 31n,
-  integer: 2n ** 31n,
-  int4: 2n ** 31n,
-  bigint: 2n ** 63n,
-  int8: 2n ** 63n,
-};
+const RANGES: ReadonlyMap<string, bigint> = new Map(
+  Object.entries({
+    smallint: 2n ** 15n,
+    int2: 2n ** 15n,
+    int: 2n ** 31n,
+    integer: 2n ** 31n,
+    int4: 2n ** 31n,
+    bigint: 2n ** 63n,
+    int8: 2n ** 63n,
+  }),
+);
 const TEXTS = ['text', 'varchar', 'character varying', 'char', 'character', 'bpchar', 'citext'];
 
 /** Types that a tenant column may have: a uuid, a text or an integer. */
 export function isTenantType(type: string): boolean {
   const base = baseType(type);
-  return base === 'uuid' || base in RANGES || TEXTS.includes(base);
+  return base === 'uuid' || RANGES.has(base) || TEXTS.includes(base);
 }
 
 /**
@@ -29,7 +31,7 @@ export function isTenantType(type: string): boolean {
 export function fitsType(type: string, text: string): boolean {
   const base = baseType(type);
   if (base === 'uuid') return isUuid(text);
-  const limit = RANGES[base];
+  const limit = RANGES.get(base);
   if (limit === undefined) return true;
   if (!/^\s*[+-]?\d{1,30}\s*$/.test(text)) return false;
   const value = BigInt(text.replace('+', ''));

@@ -67,13 +67,16 @@ export interface HoldRow {
   readonly expiresAt: Date | null;
 }
 
-/** created_at is the earlier of the requested instant and the database's: an application clock ahead opens no gap. */
+/**
+ * created_at is the earlier of the requested instant and the database's: an application clock ahead opens no gap. In
+ * milliseconds, since a Date of the same millisecond would otherwise ask as of before it.
+ */
 export async function insertHolds(tx: Executor, cohortSchema: string, holds: readonly HoldRow[]): Promise<void> {
   await sql`
     insert into ${cohortTable(cohortSchema, 'holds')}
       (hold_id, scope_kind, retention_entity_id, record_id, tenant_id, reason, created_at, expires_at)
     select h.hold_id, 'record', h.entity_id, h.record_id, h.tenant_id, h.reason,
-      least(h.created_at, pg_catalog.statement_timestamp()), h.expires_at
+      pg_catalog.date_trunc('milliseconds', least(h.created_at, pg_catalog.statement_timestamp())), h.expires_at
     from pg_catalog.jsonb_to_recordset(${JSON.stringify(
       holds.map((hold) => ({
         hold_id: hold.holdId,

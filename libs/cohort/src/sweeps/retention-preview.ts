@@ -18,7 +18,7 @@ export class RetentionPreview {
   ): Promise<RetentionPreviewResult> {
     requireTenant(tenant);
     requireInstant(now, 'now');
-    requireOptions(options);
+    requireOptions(options, ['signal']);
     requireSignal(options.signal);
     return previewTenant(await this.readiness.context(), tenant, now, options.signal);
   }

@@ -63,7 +63,7 @@ function requireTenants(tenants: unknown): void {
 }
 
 function toRequest(tenants: readonly TenantContext[], now: Date, options: SweepOptions): SweepRequest {
-  requireOptions(options);
+  requireOptions(options, ['dryRun', 'actor', 'signal']);
   const { dryRun = false, actor, signal } = options;
   if (typeof dryRun !== 'boolean') throw new InvalidArgumentError('options.dryRun', dryRun, 'true or false');
   if (actor !== undefined) requireText(actor, 'options.actor');
