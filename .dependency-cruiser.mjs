@@ -25,7 +25,16 @@ const MAY_IMPORT = {
   'holds/': PARTS,
   'handlers/': PARTS,
   'workers/': [...PARTS, 'cohort.options.ts', 'sweeps/', 'ledger/', 'holds/', 'handlers/'],
-  'cohort.module.ts': [...PARTS, 'cohort.options.ts', 'decorators/', 'sweeps/', 'ledger/', 'holds/', 'handlers/', 'workers/'],
+  'cohort.module.ts': [
+    ...PARTS,
+    'cohort.options.ts',
+    'decorators/',
+    'sweeps/',
+    'ledger/',
+    'holds/',
+    'handlers/',
+    'workers/',
+  ],
   // The public door opens on everything.
   'index.ts': [''],
 };

@@ -32,7 +32,7 @@ export async function loadTableFacts(ctx: EngineContext): Promise<ReadonlyMap<Re
       tables: found,
       keys: await selectForeignKeys(
         tx,
-        found.flatMap((table) => table.oid ?? []),
+        found.flatMap((table) => table.rootOid ?? []),
       ),
     };
   });
