@@ -37,7 +37,11 @@ export interface EngineContext {
   readonly probe?: Probe | undefined;
 }
 
-/** A transaction under the settings of a batch. */
+/**
+ * A transaction under the settings of a batch. Bitmap scans are off: with a limit of some thousands the planner prefers
+ * one that reads and sorts all due rows of a tenant before the first is locked, again for every batch. Measured for
+ * 5,000 of 30,000 due rows a tenant: lock 55 ms with, 24 ms without; mutation 46 ms and 19 ms.
+ */
 export function inBatch<T>({ orm, settings }: EngineContext, work: (tx: Executor) => Promise<T>): Promise<T> {
   return inTransaction(
     orm,
@@ -45,6 +49,7 @@ export function inBatch<T>({ orm, settings }: EngineContext, work: (tx: Executor
       statementTimeoutMs: settings.batchTimeoutMs,
       lockTimeoutMs: settings.lockTimeoutMs,
       idleTimeoutMs: settings.idleTimeoutMs,
+      withoutBitmaps: true,
     },
     work,
   );

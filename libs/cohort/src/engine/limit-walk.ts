@@ -139,9 +139,16 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
   const exclusions = exclusionsOf(lane);
   const tenantByTenant = selection.slices.length === 1 || facts.isServed(walk.strategy);
   const withIds = facts.hasTriggers || request.size === 1;
+  const { partitioned } = facts;
   const result = await inBatch(ctx, async (tx) => {
     await ctx.probe?.('before-lock', walk.entry.entityName);
-    const locked = await lockCandidates(tx, selection, { limit: request.size, exclusions, tenantByTenant, withIds });
+    const locked = await lockCandidates(tx, selection, {
+      limit: request.size,
+      exclusions,
+      tenantByTenant,
+      withIds,
+      partitioned,
+    });
     if (!locked) return null;
     request.locked = locked;
     await ctx.probe?.('locked', walk.entry.entityName);

@@ -17,6 +17,7 @@ export interface TableFacts {
   readonly oneLane: boolean;
   /** Whether an index finds a tenant's oldest open rows for a strategy. */
   isServed(strategy: Strategy): boolean;
+  readonly partitioned: boolean;
   /** Whether triggers of the host's may undo what a batch did. */
   readonly hasTriggers: boolean;
   /** Why the entity cannot be swept on this schema; empty when it can. */
@@ -83,6 +84,7 @@ function factsOf(
     blocking: paths.filter((path) => isBlocking(endOf(path)) && path.every((key) => key.readable)),
     dependents: [...new Set(paths.flatMap((path) => endOf(path).child ?? []))].filter((child) => child !== entry),
     oneLane: direct.some((key) => key.selfReference || !['noAction', 'restrict'].includes(key.action)),
+    partitioned: table.partitioned,
     hasTriggers: table.hasTriggers,
     isServed: (strategy) =>
       table.anchorIndexes.includes('') ||

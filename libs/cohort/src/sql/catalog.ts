@@ -8,6 +8,7 @@ export interface TableRow {
   readonly oid: string | null;
   /** The top of its partition tree; itself where it is no partition. */
   readonly rootOid: string | null;
+  readonly partitioned: boolean;
   readonly hasRules: boolean;
   /** Plain inheritance, not partitions: a statement would reach rows of other tables. */
   readonly hasInheritors: boolean;
@@ -25,6 +26,7 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
   const { rows } = await sql<{
     ord: string;
     oid: string | null;
+    partitioned: boolean;
     rules: boolean;
     inheritors: boolean;
     rls: boolean;
@@ -33,7 +35,7 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
     indexes: string[];
   }>`
     select r.ord, c.oid::pg_catalog.text as oid,
-      coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, coalesce(c.relhasrules, false) as rules,
+      coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, coalesce(c.relkind = 'p', false) as partitioned, coalesce(c.relhasrules, false) as rules,
       c.relkind = 'r' and exists (select 1 from pg_catalog.pg_inherits as h where h.inhparent = c.oid) as inheritors,
       coalesce(c.relrowsecurity and pg_catalog.row_security_active(c.oid), false) as rls,
       exists (
@@ -62,6 +64,7 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
     oid: row.oid,
     rootOid: row.root,
     hasTriggers: row.triggers,
+    partitioned: row.partitioned,
     hasRules: row.rules,
     hasInheritors: row.inheritors === true,
     rowSecurity: row.rls,

@@ -87,7 +87,8 @@ export function eligible(selection: Selection, exclusions: Exclusions): Fragment
 export interface LockedRows {
   readonly count: number;
   readonly tids: string;
-  readonly oids: string;
+  /** Null: the table has no partitions, so that a place is enough. */
+  readonly oids: string | null;
   /** The last tenant reached, as an index into the slices; earlier ones have nothing left in this snapshot. */
   readonly lastSlice: number;
   /** Ids of the rows, as text, where they were asked for. */
@@ -101,6 +102,7 @@ export interface LockRequest {
   readonly tenantByTenant: boolean;
   /** Whether the ids are needed: to know which row was refused, or to look whether a trigger brought one back. */
   readonly withIds: boolean;
+  readonly partitioned: boolean;
 }
 
 /** Locks up to `limit` eligible rows, oldest first, passing over those that somebody else has locked. */
@@ -109,9 +111,9 @@ export async function lockCandidates(
   selection: Selection,
   request: LockRequest,
 ): Promise<LockedRows | null> {
-  const { rows } = await sql<{ count: string; tids: string; oids: string; last: string; ids: string[] | null }>`
+  const { rows } = await sql<{ count: string; tids: string; oids: string | null; last: string; ids: string[] | null }>`
     select pg_catalog.count(*) as count, pg_catalog.array_agg(c.tid)::pg_catalog.text as tids,
-      pg_catalog.array_agg(c.oid)::pg_catalog.text as oids, pg_catalog.max(c.ord) as last,
+      ${request.partitioned ? sql`pg_catalog.array_agg(c.oid)::pg_catalog.text` : sql`null::pg_catalog.text`} as oids, pg_catalog.max(c.ord) as last,
       ${request.withIds ? sql`pg_catalog.array_agg(c.record_id)` : sql`null::pg_catalog.text[]`} as ids
     from (${request.tenantByTenant ? tenantByTenant(selection, request) : acrossTenants(selection, request)}) as c`.execute(
     tx,
@@ -156,10 +158,12 @@ function acrossTenants(selection: Selection, { limit, exclusions }: LockRequest)
       for update of t skip locked`;
 }
 
-/** The rows of a lock. A (tableoid, ctid) pair is unique; ctid alone is what finds it without a scan. */
-export function isLocked(locked: LockedRows): Fragment {
-  return sql`t.ctid = any(${locked.tids}::pg_catalog.tid[])
-    and (t.tableoid, t.ctid) in (select * from rows from (pg_catalog.unnest(${locked.oids}::pg_catalog.oid[]), pg_catalog.unnest(${locked.tids}::pg_catalog.tid[])) as l(oid, tid))`;
+/** The rows of a lock, found without a scan. With partitions a place alone may stand for rows of several of them. */
+export function isLocked({ tids, oids }: LockedRows): Fragment {
+  const place = sql`t.ctid = any(${tids}::pg_catalog.tid[])`;
+  if (oids === null) return place;
+  return sql`${place}
+    and (t.tableoid, t.ctid) in (select * from rows from (pg_catalog.unnest(${oids}::pg_catalog.oid[]), pg_catalog.unnest(${tids}::pg_catalog.tid[])) as l(oid, tid))`;
 }
 
 /**

@@ -111,6 +111,7 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
       exclusions: EXCLUSIONS,
       tenantByTenant: true,
       withIds: true,
+      partitioned: true,
     }),
   'lock candidates, across tenants': (tx) =>
     lockCandidates(tx, selectionOf(NOTE, 'anonymise'), {
@@ -118,6 +119,7 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
       exclusions: NONE,
       tenantByTenant: false,
       withIds: false,
+      partitioned: false,
     }),
   'lock one candidate, tenantless': (tx) =>
     lockCandidates(tx, selectionOf(TENANTLESS_NOTE, 'softDelete'), {
@@ -125,12 +127,15 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
       exclusions: NONE,
       tenantByTenant: true,
       withIds: true,
+      partitioned: true,
     }),
   'lock what a purge would set to null': (tx) => lockPathEnds(tx, EXCLUSIONS.keyPaths[2]!, NOTE, isLocked(LOCKED)),
   'still eligible': (tx) => stillEligible(tx, selectionOf(NOTE, 'purge'), ['7'], NONE),
   'count, foreseen': (tx) => countSelection(tx, selectionOf(NOTE, 'softDelete'), NONE),
   'count, left over': (tx) => countSelection(tx, selectionOf(NOTE, 'purge'), EXCLUSIONS),
   purge: (tx) => mutateLocked(tx, mutation(NOTE, 'purge')),
+  'purge, without partitions': (tx) =>
+    mutateLocked(tx, { ...mutation(NOTE, 'purge'), locked: { ...LOCKED, oids: null } }),
   'purge with row details, tenantless': (tx) => mutateLocked(tx, mutation(TENANTLESS_NOTE, 'purge', true)),
   'soft delete': (tx) => mutateLocked(tx, mutation(NOTE, 'softDelete')),
   anonymise: (tx) => mutateLocked(tx, mutation(NOTE, 'anonymise')),

@@ -8,6 +8,8 @@ export interface TransactionSettings {
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
   readonly idleTimeoutMs: number;
+  /** Whether rows are wanted as an index has them, a few at a time, and not as a bitmap of all that match. */
+  readonly withoutBitmaps?: boolean;
 }
 
 type WriteClient = Kysely<unknown>;
@@ -50,6 +52,7 @@ function beginStatement(settings: TransactionSettings): string {
     `set local lock_timeout = ${ms(settings.lockTimeoutMs)}`,
     `set local idle_in_transaction_session_timeout = ${ms(settings.idleTimeoutMs)}`,
     'set local jit = off',
+    ...(settings.withoutBitmaps ? ['set local enable_bitmapscan = off'] : []),
     'set constraints all immediate',
   ].join('; ');
 }

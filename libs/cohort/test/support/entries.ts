@@ -60,6 +60,7 @@ export function factsFor(
     blocking: keys.map((key) => [key]),
     oneLane: false,
     isServed: () => false,
+    partitioned: false,
     hasTriggers: false,
     problems: [],
   };
