@@ -56,7 +56,7 @@ export async function sweepTenants(ctx: EngineContext, request: SweepRequest): P
 async function sweepEntity(ctx: EngineContext, pass: Pass, walk: Walk, facts: TableFacts): Promise<void> {
   pass.signal.throwIfAborted();
   try {
-    if (facts.problems.length > 0) throw new Error(facts.problems.join(' '));
+    if (facts.problems.length > 0) throw new CohortConfigurationError(facts.problems);
     if (!isMutating(walk)) await record(ctx, pass, walk, () => NOTHING);
     else if (pass.dryRun) await dryRun(ctx, pass, walk);
     else await mutate(ctx, pass, walk, facts);
