@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { RunLostError } from '../cohort.errors.js';
-import { ReopenedRowsError, RowsRefusedError, isBusy, remedyFor } from './batch-failure.js';
+import { PassedOverError, ReopenedRowsError, RowsRefusedError, isBusy, remedyFor } from './batch-failure.js';
 
 const idle = new AbortController().signal;
 const database = (code: string) => Object.assign(new Error(`state ${code}`), { code });
@@ -58,6 +58,11 @@ describe('remedyFor', () => {
     ['a lost run', new RunLostError('p'), 'stop'],
   ])('of %s is right', (_, error, remedy) => {
     expect(remedyFor(error, idle)).toBe(remedy);
+  });
+
+  test('of rows that were passed over, or put back, is halve', () => {
+    expect(remedyFor(new PassedOverError(), idle)).toBe('halve');
+    expect(remedyFor(new ReopenedRowsError(), idle)).toBe('halve');
   });
 
   test('of a connection that broke while it was written to is reconnect', () => {

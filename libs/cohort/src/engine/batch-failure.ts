@@ -38,7 +38,7 @@ const ROWS = /^(22|23|27|P0)...$/;
 export function remedyFor(error: unknown, signal: AbortSignal): Remedy {
   if (error instanceof RunLostError || (signal.aborted && error === signal.reason)) return 'stop';
   if (error instanceof RowsRefusedError) return 'fail';
-  if (error instanceof ReopenedRowsError) return 'halve';
+  if (error instanceof ReopenedRowsError || error instanceof PassedOverError) return 'halve';
   const state = sqlStateOf(error);
   if (state === undefined) return isBrokenConnection(error) ? 'reconnect' : 'fail';
   if (IN_THE_WAY.has(state)) return 'retry';

@@ -2,7 +2,7 @@ import { RunLostError } from '../cohort.errors.js';
 import { Strategy } from '../domain/strategy.js';
 import type { Fence } from '../sql/lanes.js';
 import { mutateLocked } from '../sql/mutate.js';
-import { type KeyPath, isNulling, lockPathEnds } from '../sql/foreign-keys.js';
+import { type KeyPath, isNulling, lockPath } from '../sql/foreign-keys.js';
 import {
   type Exclusions,
   type LockedRows,
@@ -154,7 +154,7 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
     await ctx.probe?.('locked', walk.entry.entityName);
 
     const started = performance.now();
-    for (const path of nullingPaths(lane)) await lockPathEnds(tx, path, walk.entry, isLocked(locked));
+    for (const path of nullingPaths(lane)) await lockPath(tx, path, walk.entry, isLocked(locked));
     const { fenced, changed } = await mutateLocked(tx, {
       selection: tenantByTenant ? { ...selection, slices: selection.slices.slice(0, locked.lastSlice + 1) } : selection,
       locked,
@@ -225,8 +225,10 @@ function leaveOut(state: WalkState, id: string, error: unknown): void {
     state.refused.add(id);
     state.refusal = error;
   }
-  const count = state.refused.size + state.busy.size;
-  if (count > MAX_LEFT_OUT || (state.affected === 0 && count >= HOPELESS)) throw new RowsRefusedError(count, error);
+  const hopeless = state.affected === 0 && state.refused.size >= HOPELESS;
+  if (hopeless || state.refused.size > MAX_LEFT_OUT || state.busy.size > MAX_LEFT_OUT) {
+    throw new RowsRefusedError(Math.max(state.refused.size, state.busy.size), error);
+  }
 }
 
 function nextSize(size: number, mutationMs: number, ceiling: number): number {

@@ -52,7 +52,11 @@ export async function loadTableFacts(ctx: EngineContext): Promise<ReadonlyMap<Re
             `table ${tableName(entry)} and that of ${entries[other.ord]!.entityName} are partitions of one table; retain one of them.`,
         ),
       ];
-      return [entry, factsOf(ctx, entry, table, pathsTo(table.rootOid, withChildren), problems)];
+      const paths = pathsTo(table.rootOid, withChildren);
+      const strategies = ctx.rules.strategiesOf(entry.category);
+      if (strategies.includes(Strategy.Purge)) problems.push(...purgeProblems(paths, withChildren));
+      if (strategies.includes(Strategy.Anonymise)) problems.push(...anonymiseProblems(entry, table, withChildren));
+      return [entry, factsOf(entry, table, paths, problems)];
     }),
   );
 }
@@ -60,7 +64,7 @@ export async function loadTableFacts(ctx: EngineContext): Promise<ReadonlyMap<Re
 type CatalogKey = ForeignKey & Pick<ForeignKeyRow, 'parentRootOid' | 'childRootOid'>;
 
 /** Every way in which rows point at a table: directly, or behind cascades through tables that are not retained. */
-function pathsTo(oid: string | null, keys: readonly CatalogKey[], trail: readonly CatalogKey[] = []): KeyPath[] {
+function pathsTo(oid: string | null, keys: readonly CatalogKey[], trail: readonly CatalogKey[] = []): CatalogKey[][] {
   return keys
     .filter((key) => key.parentRootOid === oid && !trail.includes(key))
     .flatMap((key) => {
@@ -71,13 +75,11 @@ function pathsTo(oid: string | null, keys: readonly CatalogKey[], trail: readonl
 }
 
 function factsOf(
-  ctx: EngineContext,
   entry: RetentionEntry,
   table: TableRow,
   paths: readonly KeyPath[],
   problems: readonly string[],
 ): TableFacts {
-  const strategies = ctx.rules.strategiesOf(entry.category);
   const direct = paths.filter((path) => path.length === 1).map(endOf);
   return {
     entry,
@@ -89,16 +91,12 @@ function factsOf(
     isServed: (strategy) =>
       table.anchorIndexes.includes('') ||
       (strategy === Strategy.Anonymise && table.anchorIndexes.includes(`(${entry.anonymisedAt?.name} IS NULL)`)),
-    problems: [
-      ...problems,
-      ...(strategies.includes(Strategy.Purge) ? purgeProblems(paths) : []),
-      ...(strategies.includes(Strategy.Anonymise) ? anonymiseProblems(entry, direct) : []),
-    ],
+    problems,
   };
 }
 
 /** The key that reaches the rows in question. */
-function endOf(path: KeyPath): ForeignKey {
+function endOf<Key extends ForeignKey>(path: readonly Key[]): Key {
   return path.at(-1)!;
 }
 
@@ -119,31 +117,54 @@ function rowSecurityProblem(table: string): string {
   return `${table} is under row-level security, which hides rows from this role; use a role with BYPASSRLS, or the table's owner without FORCE.`;
 }
 
-function purgeProblems(paths: readonly KeyPath[]): string[] {
+function purgeProblems(paths: readonly CatalogKey[][], keys: readonly CatalogKey[]): string[] {
   return paths.flatMap((path) => {
-    const { child, action } = endOf(path);
-    if (!child) return [];
+    const { child, action, childRootOid, childColumns } = endOf(path);
+    const name = keyPathName(path);
     if (action === 'cascade') {
+      return child
+        ? [
+            `a purge would reach ${child.entityName} through ON DELETE CASCADE (${name}), past its rules and holds; make that key RESTRICT or NO ACTION.`,
+          ]
+        : [];
+    }
+    if (!isNulling(endOf(path))) return [];
+    if (!child) return updatesOf(childRootOid, childColumns, keys).map((end) => updateProblem('a purge', end));
+    if (!path.every((key) => key.readable && key.lockable)) {
       return [
-        `a purge would reach ${child.entityName} through ON DELETE CASCADE (${keyPathName(path)}), past its rules and holds; make that key RESTRICT or NO ACTION.`,
+        `a purge would change held rows of ${child.entityName} (${name}), and this role may not read all tables on that way; grant it SELECT and UPDATE.`,
       ];
     }
-    if (!isNulling(endOf(path)) || path.every((key) => key.readable)) return [];
-    return [
-      `a purge would change held rows of ${child.entityName} (${keyPathName(path)}), and this role may not read all tables on that way; grant it SELECT.`,
-    ];
+    // A tree of unknown depth: what hangs on it cannot be looked at beforehand.
+    return new Set(path.map((key) => key.childRootOid)).size < path.length
+      ? [
+          `a purge would change held rows of ${child.entityName} through tables that cascade in a circle (${name}); make one of these keys RESTRICT or NO ACTION.`,
+        ]
+      : [];
   });
 }
 
-function anonymiseProblems(entry: RetentionEntry, direct: readonly ForeignKey[]): string[] {
+function anonymiseProblems(entry: RetentionEntry, table: TableRow, keys: readonly CatalogKey[]): string[] {
   const scrubbed = entry.scrubs.map((scrub) => scrub.column.name);
-  return direct
-    .filter((key) => key.child && !['noAction', 'restrict'].includes(key.updateAction))
-    .filter((key) => key.parentColumns.some((column) => scrubbed.includes(column)))
-    .map(
-      (key) =>
-        `anonymising would change ${key.child!.entityName} through ON UPDATE (${keyPathName([key])}), past its rules and holds; make that key NO ACTION.`,
-    );
+  return updatesOf(table.rootOid, scrubbed, keys).map((end) => updateProblem('anonymising', end));
+}
+
+/** Keys by which a change of the given columns would change a column of a retained table. */
+function updatesOf(
+  oid: string | null,
+  columns: readonly string[],
+  keys: readonly CatalogKey[],
+  seen: readonly CatalogKey[] = [],
+): CatalogKey[] {
+  return keys
+    .filter((key) => key.parentRootOid === oid && !seen.includes(key))
+    .filter((key) => !['noAction', 'restrict'].includes(key.updateAction))
+    .filter((key) => key.parentColumns.some((column) => columns.includes(column)))
+    .flatMap((key) => (key.child ? [key] : updatesOf(key.childRootOid, key.childColumns, keys, [...seen, key])));
+}
+
+function updateProblem(what: string, key: ForeignKey): string {
+  return `${what} would change ${key.child!.entityName} through ON UPDATE (${keyPathName([key])}), past its rules and holds; make that key NO ACTION.`;
 }
 
 /** Entities with dependents before principals, ties by name. A cycle has no such order and is refused. */

@@ -37,3 +37,11 @@ export function fitsType(type: string, text: string): boolean {
   const value = BigInt(text.replace('+', ''));
   return value >= -limit && value < limit;
 }
+
+/** The text of a uuid or integer as the database prints it; any other text as it is. */
+export function canonicalText(type: string, text: string): string {
+  const base = baseType(type);
+  if (!fitsType(type, text)) return text;
+  if (base === 'uuid') return text.toLowerCase();
+  return RANGES.has(base) ? BigInt(text.replace('+', '')).toString() : text;
+}

@@ -1,10 +1,9 @@
 import { type EntityMetadata, EntitySchema, type MetadataStorage } from '@mikro-orm/core';
 import { RetentionHoldError, describeValue } from '../cohort.errors.js';
 import type { TenantContext } from '../domain/tenant-context.js';
-import { isUuid } from '../domain/uuid.js';
 import { readAnnotations } from '../decorators/annotation-store.js';
 import { COHORT_TABLES, entityName } from '../schema/cohort-entities.js';
-import { baseType } from './column-type.js';
+import { canonicalText } from './column-type.js';
 import { type ConventionNames, describeEntry } from './describe-entry.js';
 import { type RetentionEntry, tableName } from './retention-entry.js';
 
@@ -53,12 +52,15 @@ export function requireEntry(registry: RetentionRegistry, entity: object | strin
 }
 
 /**
- * A tenant's id as the database spells it, for comparing and for the ledger: two spellings of one UUID are one tenant
- * where every tenant column is a uuid, and two wherever one is a text.
+ * A tenant's id as the database spells it, for comparing and for the ledger: two spellings of one UUID or integer are one
+ * tenant where every tenant column is of that type, and two where one of them is a text.
  */
 export function tenantIdOf({ entries }: Pick<RetentionRegistry, 'entries'>, tenant: TenantContext): string {
-  const ofUuids = entries.every((entry) => entry.tenant === null || baseType(entry.tenant.type) === 'uuid');
-  return ofUuids && isUuid(tenant.id) ? tenant.id.toLowerCase() : tenant.id;
+  const spellings = new Set(
+    entries.flatMap((entry) => (entry.tenant ? canonicalText(entry.tenant.type, tenant.id) : [])),
+  );
+  const [only] = spellings;
+  return spellings.size === 1 ? only! : tenant.id;
 }
 
 function finder(entries: readonly RetentionEntry[], schemas: ReadonlyMap<unknown, object>): RetentionRegistry['find'] {

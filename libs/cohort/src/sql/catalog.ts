@@ -87,13 +87,20 @@ const ACTIONS: Readonly<Record<string, ForeignKey['action']>> = {
 };
 
 /**
- * Every foreign key that points at one of the tables, or at a table that a delete in one of them reaches by ON DELETE
- * CASCADE. A key between single partitions counts as one between their whole tables; keys that partitions inherit are
+ * Every foreign key that points at one of the tables, or at a table that a change in one of them reaches by the
+ * actions of such keys. A key between single partitions counts as one between their whole tables; keys that partitions inherit are
  * left out. Takes and returns the tops of partition trees.
  */
 export async function selectForeignKeys(tx: Executor, rootOids: readonly string[]): Promise<ForeignKeyRow[]> {
   const { rows } = await sql<
-    Record<string, string> & { child_columns: string[]; parent_columns: string[]; readable: boolean; indexed: boolean }
+    Record<string, string> & {
+      child_columns: string[];
+      parent_columns: string[];
+      readable: boolean;
+      lockable: boolean;
+      plain: boolean;
+      indexed: boolean;
+    }
   >`
     with recursive key as materialized (
       select k.*, coalesce(pg_catalog.pg_partition_root(k.confrelid), k.confrelid)::pg_catalog.oid as parent_root,
@@ -104,7 +111,8 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
     reached(oid) as (
       select o from pg_catalog.unnest(${[...rootOids]}::pg_catalog.oid[]) as o
       union
-      select k.child_root from reached as r join key as k on k.parent_root = r.oid and k.confdeltype = 'c'
+      select k.child_root from reached as r
+      join key as k on k.parent_root = r.oid and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd'))
     )
     select k.parent_root::pg_catalog.text as parent_root, k.child_root::pg_catalog.text as child_root, k.conname as name,
       n.nspname as schema, c.relname as relation, k.confdeltype as action, k.confupdtype as update_action,
@@ -116,7 +124,9 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
         select a.attname::pg_catalog.text from pg_catalog.unnest(k.confkey) with ordinality as u(attnum, position)
         join pg_catalog.pg_attribute as a on a.attrelid = k.confrelid and a.attnum = u.attnum order by u.position
       ) as parent_columns,
-      pg_catalog.has_table_privilege(k.conrelid, 'select') and not pg_catalog.row_security_active(k.conrelid) as readable,
+      pg_catalog.has_schema_privilege(n.oid, 'usage') and pg_catalog.has_table_privilege(k.conrelid, 'select')
+        and not pg_catalog.row_security_active(k.conrelid) as readable,
+      pg_catalog.has_any_column_privilege(k.conrelid, 'update') as lockable, c.relkind = 'r' as plain,
       exists (
         select 1 from pg_catalog.pg_index as i
         where i.indrelid = k.conrelid and i.indisvalid and i.indpred is null and i.indkey[0] = any(k.conkey)
@@ -138,6 +148,8 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
     parentColumns: row.parent_columns,
     selfReference: row.parent_root === row.child_root,
     readable: row.readable,
+    lockable: row.lockable,
+    childPlain: row.plain,
     childIndexed: row.indexed,
   }));
 }

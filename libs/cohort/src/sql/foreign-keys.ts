@@ -10,6 +10,8 @@ export interface ForeignKey {
   readonly action: 'noAction' | 'restrict' | 'cascade' | 'setNull' | 'setDefault';
   /** What an update of the parent's column does to the child. */
   readonly updateAction: ForeignKey['action'];
+  /** Whether the child is an ordinary table: a key binds its own rows, not those of tables that inherit from it. */
+  readonly childPlain: boolean;
   readonly childSchema: string;
   readonly childTable: string;
   readonly childColumns: readonly string[];
@@ -17,6 +19,8 @@ export interface ForeignKey {
   readonly selfReference: boolean;
   /** Whether this role may read every row of the child: SELECT granted, no row-level security in force. */
   readonly readable: boolean;
+  /** Whether this role may lock rows of the child. */
+  readonly lockable: boolean;
   readonly childIndexed: boolean;
   /** The child, where it is retained itself. */
   readonly child: RetentionEntry | undefined;
@@ -41,27 +45,35 @@ export function keyPathName(path: KeyPath): string {
  * would set the child's column to NULL, some *held* child row does, since a hold keeps every field.
  */
 export function blockedBy(path: KeyPath, entry: RetentionEntry, cohortSchema: string): Fragment {
-  return pointedAt(
-    path,
-    't',
-    (alias) => (path[0]!.selfReference ? sql`${recordIdText(alias, entry)} <> ${recordIdText('t', entry)}` : null),
-    cohortSchema,
+  return pointedAt(path, 't', entry, cohortSchema);
+}
+
+function pointedAt([key, ...rest]: KeyPath, parent: string, entry: RetentionEntry, cohortSchema: string): Fragment {
+  const alias = `c${rest.length}`;
+  const keeps =
+    rest.length > 0
+      ? pointedAt(rest, alias, entry, cohortSchema)
+      : allOf(notItself(key!, alias, entry), heldChild(key!, alias, cohortSchema));
+  return sql`exists (select 1 from ${childOf(key!)} as ${sql.id(alias)} where ${allOf(matches(key!, alias, parent), keeps)})`;
+}
+
+function childOf(key: ForeignKey): Fragment {
+  const table = sql.id(key.childSchema, key.childTable);
+  return key.childPlain ? sql`only ${table}` : table;
+}
+
+function matches(key: ForeignKey, child: string, parent: string): Fragment {
+  return allOf(
+    ...key.childColumns.map(
+      (column, index) => sql`${sql.id(child, column)} = ${sql.id(parent, key.parentColumns[index]!)}`,
+    ),
   );
 }
 
-function pointedAt(
-  [key, ...rest]: KeyPath,
-  parent: string,
-  extra: (alias: string) => Fragment | null,
-  cohortSchema: string,
-): Fragment {
-  const alias = `c${rest.length}`;
-  const pairs = key!.childColumns.map(
-    (column, index) => sql`${sql.id(alias, column)} = ${sql.id(parent, key!.parentColumns[index]!)}`,
-  );
-  const onward =
-    rest.length > 0 ? pointedAt(rest, alias, () => null, cohortSchema) : heldChild(key!, alias, cohortSchema);
-  return sql`exists (select 1 from ${sql.id(key!.childSchema, key!.childTable)} as ${sql.id(alias)} where ${allOf(...pairs, extra(alias), onward)})`;
+/** A row that only points at itself keeps nobody. */
+function notItself(key: ForeignKey, alias: string, entry: RetentionEntry): Fragment | null {
+  if (key.child?.entityId !== entry.entityId && !key.selfReference) return null;
+  return sql`${recordIdText(alias, entry)} <> ${recordIdText('t', entry)}`;
 }
 
 function heldChild(key: ForeignKey, alias: string, cohortSchema: string): Fragment | null {
@@ -81,27 +93,31 @@ export function isNulling(key: ForeignKey): boolean {
 }
 
 /**
- * Locks the rows at the end of a path that the deletion of the given parents would set to NULL. A hold on one of them
- * takes it FOR SHARE: it is waited for here, so that the mutation's younger snapshot sees it, and a later one waits.
+ * Locks what the deletion of the given parents would reach along a path whose last key sets a column to NULL. Hop by hop,
+ * each in a snapshot of its own: a row that is put behind a cascade meanwhile waits for the locks of the hops before,
+ * and a hold on a row at the end, which takes it FOR SHARE, is waited for, so that the mutation sees it.
  */
-export async function lockPathEnds(
+export async function lockPath(tx: Executor, path: KeyPath, entry: RetentionEntry, parents: Fragment): Promise<void> {
+  for (let hop = 0; hop < path.length; hop++)
+    await lockHop(tx, path.slice(0, hop + 1), entry, parents, hop < path.length - 1);
+}
+
+async function lockHop(
   tx: Executor,
   path: KeyPath,
   entry: RetentionEntry,
   parents: Fragment,
+  goesOn: boolean,
 ): Promise<void> {
   const joins = path.map((key, index) => {
-    const [child, parent] = [`c${index}`, index === 0 ? 't' : `c${index - 1}`];
-    const pairs = key.childColumns.map(
-      (column, each) => sql`${sql.id(child, column)} = ${sql.id(parent, key.parentColumns[each]!)}`,
-    );
-    return sql`join ${sql.id(key.childSchema, key.childTable)} as ${sql.id(child)} on ${allOf(...pairs)}`;
+    const child = `c${index}`;
+    return sql`join ${childOf(key)} as ${sql.id(child)} on ${matches(key, child, index === 0 ? 't' : `c${index - 1}`)}`;
   });
   await sql`
     select pg_catalog.count(*) from (
       select 1 from ${retainedTable(entry)} as t
       ${sql.join(joins, sql`\n      `)}
       where ${parents}
-      for no key update of ${sql.id(`c${path.length - 1}`)}
-    ) as ends`.execute(tx);
+      ${goesOn ? sql`for update` : sql`for no key update`} of ${sql.id(`c${path.length - 1}`)}
+    ) as reached`.execute(tx);
 }

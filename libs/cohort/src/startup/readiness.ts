@@ -1,5 +1,5 @@
 import { type MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
-import { CohortConfigurationError } from '../cohort.errors.js';
+import { CohortConfigurationError, describeValue } from '../cohort.errors.js';
 import { type CohortOptions, resolveOptions } from '../cohort.options.js';
 import { RetentionRuleProvider } from '../domain/rule-provider.js';
 import { StaticRuleProvider } from '../domain/static-rules.js';
@@ -61,6 +61,12 @@ function checkModel({ orm, options, logger, newId, probe }: ReadinessInput): Eng
   if (orm.config.get('sessionContext') === 'connection') {
     problems.push(
       "MikroORM's sessionContext is 'connection', which would put Cohort's own connections under the caller's role and variables; use 'transaction'.",
+    );
+  }
+  const { query_timeout: queryTimeout } = (orm.config.get('driverOptions') ?? {}) as { query_timeout?: unknown };
+  if (queryTimeout) {
+    problems.push(
+      `driverOptions.query_timeout is ${describeValue(queryTimeout)}: the driver would stop waiting and hand on a connection with our transaction still open; use statement_timeout.`,
     );
   }
   const rules = provider && openRuleBook(provider, registry, problems);

@@ -83,3 +83,12 @@ test('connections killed at any statement, on several lanes, leave a ledger that
   );
   expect(sums).toEqual({ runs: 1480, summaries: 1480, unfolded: 0, open: 0 });
 });
+
+test.each([
+  [{ driverOptions: { query_timeout: 200 } }, /driverOptions\.query_timeout is 200: .*use statement_timeout/],
+  [{ sessionContext: 'connection' as const }, /sessionContext is 'connection'.*use 'transaction'/],
+])('a driver that would hand on our connections in a state that is not theirs is refused: %j', async (orm, problem) => {
+  const host = await startHost({ ...notesHost, orm });
+  hosts.push(host);
+  await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(problem);
+});

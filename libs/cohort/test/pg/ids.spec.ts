@@ -164,3 +164,17 @@ test('a tenant column that is neither uuid nor text nor integer is refused at st
     /tenant 'tenantId' is .*TenantKind.*; wanted: uuid, a text or an integer/,
   );
 });
+
+test('a tenant named in two spellings of one integer is swept once', async () => {
+  const { host } = await open({ properties: { tenantId: { type: 'integer' } } });
+  await host.query(
+    `insert into note(id, tenant_id, created_at) select gen_random_uuid(), t, $1 from unnest('{7,7,8}'::int[]) t`,
+    [OLD],
+  );
+  const tenants = ['7', '07', ' +7', '8'].map((id) => new TenantContext(id));
+  const results = await Array.fromAsync(host.sweep.sweepMany(tenants, NOW));
+  expect(results.map((result) => [result.tenantId, result.counts[0]?.affected])).toEqual([
+    ['7', 2],
+    ['8', 1],
+  ]);
+});

@@ -36,6 +36,8 @@ export function aForeignKey(constraint: string, change: Partial<ForeignKey> = {}
     constraint,
     action: 'noAction',
     updateAction: 'noAction',
+    childPlain: true,
+    lockable: true,
     childSchema: 'public',
     childTable: 'child_table',
     childColumns: ['parent_id'],

@@ -24,6 +24,8 @@ export interface HostOptions {
   /** An existing database instead of a new one. */
   readonly url?: string;
   readonly probe?: Probe;
+  /** More of the MikroORM configuration. */
+  readonly orm?: { readonly driverOptions?: object; readonly sessionContext?: 'transaction' | 'connection' };
 }
 
 export interface Host {
@@ -53,6 +55,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
     pool: { max: input.poolSize ?? 10 },
     discovery: { inferDefaultValues: false },
     allowGlobalContext: true,
+    ...(input.orm as object),
   });
   if (database) await orm.schema.create();
   const logs: string[] = [];
