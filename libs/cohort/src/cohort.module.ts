@@ -48,7 +48,6 @@ export class CohortModule {
 function engineLogger(): EngineLogger {
   const logger = new Logger('Cohort');
   return {
-    log: (message) => logger.log(message),
     warn: (message) => logger.warn(message),
     error: (message, error) => logger.error(message, error),
   };

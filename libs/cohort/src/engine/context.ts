@@ -16,7 +16,6 @@ export interface EngineSettings {
 
 /** The log lines the engine writes. Error objects go to `error` alone, next to the diagnostic id that the ledger keeps. */
 export interface EngineLogger {
-  log(message: string): void;
   warn(message: string): void;
   error(message: string, error: unknown): void;
 }

@@ -139,16 +139,9 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
   const exclusions = exclusionsOf(lane);
   const tenantByTenant = selection.slices.length === 1 || facts.isServed(walk.strategy);
   const withIds = facts.hasTriggers || request.size === 1;
-  const { partitioned } = facts;
   const result = await inBatch(ctx, async (tx) => {
     await ctx.probe?.('before-lock', walk.entry.entityName);
-    const locked = await lockCandidates(tx, selection, {
-      limit: request.size,
-      exclusions,
-      tenantByTenant,
-      withIds,
-      partitioned,
-    });
+    const locked = await lockCandidates(tx, selection, { limit: request.size, exclusions, tenantByTenant, withIds });
     if (!locked) return null;
     request.locked = locked;
     await ctx.probe?.('locked', walk.entry.entityName);
@@ -199,7 +192,7 @@ async function refusedRows(
 }
 
 function nullingPaths({ walk, facts }: Lane): KeyPath[] {
-  return walk.strategy === Strategy.Purge ? facts.blocking.filter((path) => isNulling(path.at(-1)!)) : [];
+  return keyPathsOf(walk, facts).filter((path) => isNulling(path.at(-1)!));
 }
 
 /** The rows of a walk that a sweep means. */
@@ -212,10 +205,12 @@ export function selectForSweep(
 }
 
 function exclusionsOf({ walk, facts, state }: Lane): Exclusions {
-  return {
-    refused: [...state.refused, ...state.busy],
-    keyPaths: walk.strategy === Strategy.Purge ? facts.blocking : [],
-  };
+  return { refused: [...state.refused, ...state.busy], keyPaths: keyPathsOf(walk, facts) };
+}
+
+/** What can keep a row of the walk where it is: only a purge takes rows from under those that point at them. */
+export function keyPathsOf(walk: MutatingWalk, facts: TableFacts): readonly KeyPath[] {
+  return walk.strategy === Strategy.Purge ? facts.blocking : [];
 }
 
 /** Leaves a row out for the rest of the walk: busy, to go another time, or refused, for somebody to look at. */

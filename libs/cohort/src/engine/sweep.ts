@@ -9,7 +9,7 @@ import { remedyFor } from './batch-failure.js';
 import { type EngineContext, inLedger } from './context.js';
 import { type EntitySweepCount, NOTHING, type Tally, foreseen, leftOver, toSummary } from './counts.js';
 import { type EntityFailure, sanitise } from './failure.js';
-import { type MutatingWalk, limitWalk, selectForSweep } from './limit-walk.js';
+import { type MutatingWalk, keyPathsOf, limitWalk, selectForSweep } from './limit-walk.js';
 import { type Pass, type RunStatus, type SettledPass, withPass } from './pass.js';
 import { type Walk, planWalks } from './plan.js';
 import { recoverAbandoned } from './recover.js';
@@ -82,7 +82,7 @@ async function dryRun(ctx: EngineContext, pass: Pass, walk: MutatingWalk): Promi
 async function mutate(ctx: EngineContext, pass: Pass, walk: MutatingWalk, facts: TableFacts): Promise<void> {
   await record(ctx, pass, walk, () => NOTHING);
   const { refused, refusal } = await limitWalk(ctx, pass, walk, facts);
-  const keyPaths = walk.strategy === Strategy.Purge ? facts.blocking : [];
+  const keyPaths = keyPathsOf(walk, facts);
   const selection = selectForSweep(ctx, walk, walk.slices);
   const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [...refused], keyPaths }));
   const bySlice = new Map(counts.map((count) => [count.slice, leftOver(count, keyPaths)]));

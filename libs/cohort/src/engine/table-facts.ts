@@ -17,7 +17,6 @@ export interface TableFacts {
   readonly oneLane: boolean;
   /** Whether an index finds a tenant's oldest open rows for a strategy. */
   isServed(strategy: Strategy): boolean;
-  readonly partitioned: boolean;
   /** Whether triggers of the host's may undo what a batch did. */
   readonly hasTriggers: boolean;
   /** Why the entity cannot be swept on this schema; empty when it can. */
@@ -77,16 +76,23 @@ function pathsTo(oid: string | null, keys: readonly CatalogKey[], trail: readonl
 function factsOf(
   entry: RetentionEntry,
   table: TableRow,
-  paths: readonly KeyPath[],
+  paths: readonly (readonly CatalogKey[])[],
   problems: readonly string[],
 ): TableFacts {
   const direct = paths.filter((path) => path.length === 1).map(endOf);
+  // A key between two tables that cascades empty, such as from a customer's orders to the addresses of the same customer:
+  // one statement takes both of its ends, or only one, and the database alone can tell.
+  const emptied = new Set(paths.map(endOf).flatMap((key) => (key.action === 'cascade' ? key.childRootOid : [])));
   return {
     entry,
-    blocking: paths.filter((path) => isBlocking(endOf(path)) && path.every((key) => key.readable)),
+    blocking: paths.filter(
+      (path) =>
+        isBlocking(endOf(path)) &&
+        path.every((key) => key.readable) &&
+        !(path.length > 1 && emptied.has(endOf(path).childRootOid)),
+    ),
     dependents: [...new Set(paths.flatMap((path) => endOf(path).child ?? []))].filter((child) => child !== entry),
-    oneLane: direct.some((key) => key.selfReference || !['noAction', 'restrict'].includes(key.action)),
-    partitioned: table.partitioned,
+    oneLane: direct.some((key) => key.child === entry || !['noAction', 'restrict'].includes(key.action)),
     hasTriggers: table.hasTriggers,
     isServed: (strategy) =>
       table.anchorIndexes.includes('') ||

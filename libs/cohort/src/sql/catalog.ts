@@ -8,7 +8,6 @@ export interface TableRow {
   readonly oid: string | null;
   /** The top of its partition tree; itself where it is no partition. */
   readonly rootOid: string | null;
-  readonly partitioned: boolean;
   readonly hasRules: boolean;
   /** Plain inheritance, not partitions: a statement would reach rows of other tables. */
   readonly hasInheritors: boolean;
@@ -26,7 +25,6 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
   const { rows } = await sql<{
     ord: string;
     oid: string | null;
-    partitioned: boolean;
     rules: boolean;
     inheritors: boolean;
     rls: boolean;
@@ -35,7 +33,7 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
     indexes: string[];
   }>`
     select r.ord, c.oid::pg_catalog.text as oid,
-      coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, coalesce(c.relkind = 'p', false) as partitioned, coalesce(c.relhasrules, false) as rules,
+      coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, coalesce(c.relhasrules, false) as rules,
       c.relkind = 'r' and exists (select 1 from pg_catalog.pg_inherits as h where h.inhparent = c.oid) as inheritors,
       coalesce(c.relrowsecurity and pg_catalog.row_security_active(c.oid), false) as rls,
       exists (
@@ -64,7 +62,6 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
     oid: row.oid,
     rootOid: row.root,
     hasTriggers: row.triggers,
-    partitioned: row.partitioned,
     hasRules: row.rules,
     hasInheritors: row.inheritors === true,
     rowSecurity: row.rls,
@@ -146,7 +143,6 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
     updateAction: ACTIONS[row.update_action!]!,
     childColumns: row.child_columns,
     parentColumns: row.parent_columns,
-    selfReference: row.parent_root === row.child_root,
     readable: row.readable,
     lockable: row.lockable,
     childPlain: row.plain,

@@ -16,7 +16,6 @@ export interface ForeignKey {
   readonly childTable: string;
   readonly childColumns: readonly string[];
   readonly parentColumns: readonly string[];
-  readonly selfReference: boolean;
   /** Whether this role may read every row of the child: SELECT granted, no row-level security in force. */
   readonly readable: boolean;
   /** Whether this role may lock rows of the child. */
@@ -72,7 +71,7 @@ function matches(key: ForeignKey, child: string, parent: string): Fragment {
 
 /** A row that only points at itself keeps nobody. */
 function notItself(key: ForeignKey, alias: string, entry: RetentionEntry): Fragment | null {
-  if (key.child?.entityId !== entry.entityId && !key.selfReference) return null;
+  if (key.child?.entityId !== entry.entityId) return null;
   return sql`${recordIdText(alias, entry)} <> ${recordIdText('t', entry)}`;
 }
 
@@ -81,9 +80,8 @@ function heldChild(key: ForeignKey, alias: string, cohortSchema: string): Fragme
   return sql`exists (select 1 from (${heldRecords(cohortSchema, key.child.entityId)}) as held where held.record_id = ${recordIdText(alias, key.child)})`;
 }
 
-/** Keys that can keep a row from being deleted and that we can look at beforehand. */
+/** Keys that can keep a row from being deleted. */
 export function isBlocking(key: ForeignKey): boolean {
-  if (!key.readable) return false;
   return key.action === 'noAction' || key.action === 'restrict' || (isNulling(key) && key.child !== undefined);
 }
 

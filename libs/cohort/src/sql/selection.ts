@@ -87,7 +87,8 @@ export function eligible(selection: Selection, exclusions: Exclusions): Fragment
 export interface LockedRows {
   readonly count: number;
   readonly tids: string;
-  /** Null: the table has no partitions, so that a place is enough. */
+  /** The table that all of them lie in. Null: there are several, and `oids` has one for every place. */
+  readonly oid: string | null;
   readonly oids: string | null;
   /** The last tenant reached, as an index into the slices; earlier ones have nothing left in this snapshot. */
   readonly lastSlice: number;
@@ -102,7 +103,6 @@ export interface LockRequest {
   readonly tenantByTenant: boolean;
   /** Whether the ids are needed: to know which row was refused, or to look whether a trigger brought one back. */
   readonly withIds: boolean;
-  readonly partitioned: boolean;
 }
 
 /** Locks up to `limit` eligible rows, oldest first, passing over those that somebody else has locked. */
@@ -111,9 +111,13 @@ export async function lockCandidates(
   selection: Selection,
   request: LockRequest,
 ): Promise<LockedRows | null> {
-  const { rows } = await sql<{ count: string; tids: string; oids: string | null; last: string; ids: string[] | null }>`
+  const { rows } = await sql<
+    Record<'count' | 'tids' | 'last', string> & Record<'oid' | 'oids', string | null> & { ids: string[] | null }
+  >`
     select pg_catalog.count(*) as count, pg_catalog.array_agg(c.tid)::pg_catalog.text as tids,
-      ${request.partitioned ? sql`pg_catalog.array_agg(c.oid)::pg_catalog.text` : sql`null::pg_catalog.text`} as oids, pg_catalog.max(c.ord) as last,
+      case when pg_catalog.min(c.oid) = pg_catalog.max(c.oid) then pg_catalog.min(c.oid)::pg_catalog.text end as oid,
+      case when pg_catalog.min(c.oid) < pg_catalog.max(c.oid) then pg_catalog.array_agg(c.oid)::pg_catalog.text end as oids,
+      pg_catalog.max(c.ord) as last,
       ${request.withIds ? sql`pg_catalog.array_agg(c.record_id)` : sql`null::pg_catalog.text[]`} as ids
     from (${request.tenantByTenant ? tenantByTenant(selection, request) : acrossTenants(selection, request)}) as c`.execute(
     tx,
@@ -123,6 +127,7 @@ export async function lockCandidates(
   return {
     count: Number(row.count),
     tids: row.tids,
+    oid: row.oid,
     oids: row.oids,
     lastSlice: Number(row.last) - 1,
     recordIds: row.ids ?? [],
@@ -158,10 +163,13 @@ function acrossTenants(selection: Selection, { limit, exclusions }: LockRequest)
       for update of t skip locked`;
 }
 
-/** The rows of a lock, found without a scan. With partitions a place alone may stand for rows of several of them. */
-export function isLocked({ tids, oids }: LockedRows): Fragment {
+/**
+ * The rows of a lock, found without a scan. A place alone may stand for rows of several tables: of partitions, or of one
+ * that was made to inherit from this one since.
+ */
+export function isLocked({ tids, oid, oids }: LockedRows): Fragment {
   const place = sql`t.ctid = any(${tids}::pg_catalog.tid[])`;
-  if (oids === null) return place;
+  if (oid !== null) return sql`${place} and t.tableoid = ${oid}::pg_catalog.oid`;
   return sql`${place}
     and (t.tableoid, t.ctid) in (select * from rows from (pg_catalog.unnest(${oids}::pg_catalog.oid[]), pg_catalog.unnest(${tids}::pg_catalog.tid[])) as l(oid, tid))`;
 }

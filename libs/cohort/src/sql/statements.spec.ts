@@ -52,7 +52,6 @@ const key = (constraint: string, more: Partial<ForeignKey> = {}): ForeignKey => 
   childTable: 'replies',
   childColumns: ['note_id', 'tenant_id'],
   parentColumns: ['id', 'tenant_id'],
-  selfReference: false,
   readable: true,
   childIndexed: true,
   child: undefined,
@@ -67,7 +66,7 @@ const EXCLUSIONS = {
         childTable: 'notes',
         childColumns: ['parent_id'],
         parentColumns: ['id'],
-        selfReference: true,
+        child: NOTE,
       }),
     ],
     [
@@ -88,7 +87,7 @@ const EXCLUSIONS = {
 };
 const NONE = { refused: [], keyPaths: [] };
 const FENCE = { passId: 'p', lane: 1, token: 't' };
-const LOCKED: LockedRows = { count: 1, tids: '{"(0,1)"}', oids: '{1}', lastSlice: 0, recordIds: [] };
+const LOCKED: LockedRows = { count: 1, tids: '{"(0,1)"}', oid: null, oids: '{1}', lastSlice: 0, recordIds: [] };
 const NOW = new Date('2026-06-30T00:00:00Z');
 
 const selectionOf = (entry: RetentionEntry, strategy: Selection['strategy'], rowDetail = false) => ({
@@ -113,7 +112,6 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
       exclusions: EXCLUSIONS,
       tenantByTenant: true,
       withIds: true,
-      partitioned: true,
     }),
   'lock candidates, across tenants': (tx) =>
     lockCandidates(tx, selectionOf(NOTE, 'anonymise'), {
@@ -121,7 +119,6 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
       exclusions: NONE,
       tenantByTenant: false,
       withIds: false,
-      partitioned: false,
     }),
   'lock one candidate, tenantless': (tx) =>
     lockCandidates(tx, selectionOf(TENANTLESS_NOTE, 'softDelete'), {
@@ -129,7 +126,6 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
       exclusions: NONE,
       tenantByTenant: true,
       withIds: true,
-      partitioned: true,
     }),
   'lock what a purge would set to null': (tx) => lockPath(tx, EXCLUSIONS.keyPaths[2]!.slice(1), NOTE, isLocked(LOCKED)),
   'still eligible': (tx) => stillEligible(tx, selectionOf(NOTE, 'purge'), ['7'], NONE),
@@ -137,7 +133,7 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'count, left over': (tx) => countSelection(tx, selectionOf(NOTE, 'purge'), EXCLUSIONS),
   purge: (tx) => mutateLocked(tx, mutation(NOTE, 'purge')),
   'purge, without partitions': (tx) =>
-    mutateLocked(tx, { ...mutation(NOTE, 'purge'), locked: { ...LOCKED, oids: null } }),
+    mutateLocked(tx, { ...mutation(NOTE, 'purge'), locked: { ...LOCKED, oid: '1', oids: null } }),
   'purge with row details, tenantless': (tx) => mutateLocked(tx, mutation(TENANTLESS_NOTE, 'purge', true)),
   'soft delete': (tx) => mutateLocked(tx, mutation(NOTE, 'softDelete')),
   anonymise: (tx) => mutateLocked(tx, mutation(NOTE, 'anonymise')),

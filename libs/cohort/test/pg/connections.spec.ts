@@ -1,12 +1,7 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
-import { type Host, startHost } from '../support/host.js';
+import { describe, expect, test } from '@jest/globals';
+import { type Host, openHost } from '../support/host.js';
 import { ACME, GLOBEX, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { addNotes, countRows, holdOn, nobodyInTransaction } from '../support/seed.js';
-
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
 
 const KILL = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
 
@@ -19,8 +14,8 @@ async function killOpenTransaction(outside: Host): Promise<void> {
 describe('a connection that the server ends between two statements of a batch', () => {
   test.each(['before-lock', 'locked', 'mutated'] as const)('%s, once, costs the run nothing', async (point) => {
     let once = true;
-    const outside = await startHost(notesHost);
-    const host = await startHost({
+    const outside = await openHost(notesHost);
+    const host = await openHost({
       ...notesHost,
       options: { ...notesHost.options, sweepBatchSize: 10 },
       url: outside.url,
@@ -30,7 +25,6 @@ describe('a connection that the server ends between two statements of a batch', 
         await killOpenTransaction(outside);
       },
     });
-    hosts.push(outside, host);
     await addNotes(
       host,
       Array.from({ length: 50 }, () => ({})),
@@ -46,10 +40,8 @@ describe('a connection that the server ends between two statements of a batch', 
 
 test('connections killed at any statement, on several lanes, leave a ledger that equals the data', async () => {
   const options = { ...notesHost.options, sweepBatchSize: 20, parallelism: 3 };
-  const host = await startHost({ ...notesHost, options, poolSize: 80 });
-  hosts.push(host);
-  const outside = await startHost({ ...notesHost, url: host.url, poolSize: 3 });
-  hosts.push(outside);
+  const host = await openHost({ ...notesHost, options, poolSize: 80 });
+  const outside = await openHost({ ...notesHost, url: host.url, poolSize: 3 });
   const [{ pids }] = (await outside.query<{ pids: number[] }>('select array[pg_backend_pid()] as pids')) as [
     { pids: number[] },
   ];
@@ -88,7 +80,6 @@ test.each([
   [{ driverOptions: { query_timeout: 200 } }, /driverOptions\.query_timeout is 200: .*use statement_timeout/],
   [{ sessionContext: 'connection' as const }, /sessionContext is 'connection'.*use 'transaction'/],
 ])('a driver that would hand on our connections in a state that is not theirs is refused: %j', async (orm, problem) => {
-  const host = await startHost({ ...notesHost, orm });
-  hosts.push(host);
+  const host = await openHost({ ...notesHost, orm });
   await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(problem);
 });

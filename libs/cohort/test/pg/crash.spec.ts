@@ -2,22 +2,27 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { type Probe, inLedger } from '../../src/engine/context.js';
+import { recoverAbandoned } from '../../src/engine/recover.js';
 import { insertPass, lockAbandoned } from '../../src/sql/lanes.js';
-import { type Host, latch, startHost } from '../support/host.js';
+import { type Host, latch, openHost } from '../support/host.js';
 import { ACME, NOW, SessionNote, notesHost } from '../support/notes.js';
-import { addNotes, countRows, nobodyInTransaction } from '../support/seed.js';
+import { addNotes, countRows, nobodyInTransaction, until } from '../support/seed.js';
 
 const PROGRAM = fileURLToPath(new URL('../programs/sweeper.mjs', import.meta.url));
 const ROWS = 1000;
+/** The default of rowHandlerDispatch.sweepSettleTimeout. */
+const SETTLE_TIMEOUT_MS = 3_600_000;
+const ALL_BUT_INTERVALS = [
+  ...(['Date', 'hrtime', 'nextTick', 'performance', 'queueMicrotask', 'setImmediate', 'clearImmediate'] as const),
+  ...(['setTimeout', 'clearTimeout'] as const),
+];
 
-const hosts: Host[] = [];
 const children: ChildProcess[] = [];
 afterEach(async () => {
   for (const child of children.splice(0))
     if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
 });
 
 async function open(input: { url?: string; probe?: Probe } = {}): Promise<Host> {
@@ -29,9 +34,7 @@ async function open(input: { url?: string; probe?: Probe } = {}): Promise<Host> 
     },
     sweepBatchSize: 100,
   };
-  const host = await startHost({ ...notesHost, options, ...input });
-  hosts.push(host);
-  return host;
+  return openHost({ ...notesHost, options, ...input });
 }
 
 const manyNotes = () => Array.from({ length: ROWS }, () => ({}));
@@ -152,7 +155,7 @@ describe('an owner that was paused and wakes up after its run was recovered', ()
     const reached = latch();
     const resume = latch();
     const options = { rules: { 'session-notes': { period: 'P30D', strategy: 'purge' as const } } };
-    const host = await startHost({
+    const host = await openHost({
       entities: [SessionNote],
       options,
       probe: async (at) => {
@@ -161,13 +164,11 @@ describe('an owner that was paused and wakes up after its run was recovered', ()
         await resume.opened;
       },
     });
-    hosts.push(host);
     await addNotes(host, [{}, {}]);
     const sweep = host.sweep.sweep(ACME, NOW);
     await reached.opened;
     await letHeartbeatsAge(host);
-    const other = await startHost({ entities: [SessionNote], options, url: host.url });
-    hosts.push(other);
+    const other = await openHost({ entities: [SessionNote], options, url: host.url });
     await other.sweep.sweep(ACME, NOW);
     resume.open();
     await expect(sweep).rejects.toMatchObject({ code: 'run-lost' });
@@ -203,6 +204,59 @@ describe('an owner that was paused and wakes up after its run was recovered', ()
     resume.open();
     expect((await sweep).status).toBe('succeeded');
     expect(await expectLedgerToEqualData(other)).toBe(ROWS);
+  });
+});
+
+describe('the heartbeat of a pass', () => {
+  afterEach(() => {
+    jest.useRealTimers();
+  });
+
+  /** A sweep that stands between two batches, with a clock that the test winds. */
+  async function standing() {
+    jest.useFakeTimers({ doNotFake: ALL_BUT_INTERVALS });
+    const reached = latch();
+    const resume = latch();
+    let first = true;
+    const host = await open({
+      probe: async (at) => {
+        if (at !== 'committed' || !first) return;
+        first = false;
+        reached.open();
+        await resume.opened;
+      },
+    });
+    await addNotes(host, manyNotes());
+    const sweep = host.sweep.sweep(ACME, NOW).then(
+      (result) => result.status,
+      (error: { code: string }) => error.code,
+    );
+    await reached.opened;
+    return { host, sweep, go: resume.open };
+  }
+
+  test('beats while a batch takes its time, so that nobody recovers it', async () => {
+    const { host, sweep, go } = await standing();
+    await letHeartbeatsAge(host);
+    jest.advanceTimersByTime(SETTLE_TIMEOUT_MS / 4);
+    await until(() => countRows(host, 'retention.sweep_lane', `heartbeat_at > now() - interval '1 minute'`));
+    const other = await open({ url: host.url });
+    await other.sweep.sweep(ACME, NOW);
+    go();
+    expect(await sweep).toBe('succeeded');
+    expect(await expectLedgerToEqualData(other)).toBe(ROWS);
+  });
+
+  test('finds out that the pass was recovered, and stops it', async () => {
+    const { host, sweep, go } = await standing();
+    await letHeartbeatsAge(host);
+    const other = await open({ url: host.url });
+    const beforeRecovery = await countRows(host, 'session_notes');
+    await recoverAbandoned(await other.readiness.context());
+    jest.advanceTimersByTime(SETTLE_TIMEOUT_MS / 4);
+    go();
+    expect(await sweep).toBe('run-lost');
+    expect(await countRows(host, 'session_notes')).toBe(beforeRecovery);
   });
 });
 

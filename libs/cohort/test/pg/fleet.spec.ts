@@ -1,18 +1,11 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { TENANTLESS, TENANTLESS_ID, TenantContext } from 'nestjs-cohort';
-import { type Host, type HostOptions, startHost } from '../support/host.js';
+import { type Host, type HostOptions, openHost } from '../support/host.js';
 import { ACME, GLOBEX, NOW, SessionNote, daysBefore, notesHost } from '../support/notes.js';
 import { addContacts, addNotes, addTickets, countRows, holdOn } from '../support/seed.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(options: Partial<HostOptions['options']> = {}): Promise<Host> {
-  const host = await startHost({ ...notesHost, options: { ...notesHost.options, ...options } });
-  hosts.push(host);
-  return host;
+  return openHost({ ...notesHost, options: { ...notesHost.options, ...options } });
 }
 
 const tenantsOf = (count: number) => Array.from({ length: count }, (_, index) => new TenantContext(`tenant-${index}`));

@@ -1,20 +1,14 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { CohortConfigurationError, type RetentionSweepResult, Strategy } from 'nestjs-cohort';
 import { clerkUrl } from '../support/clerk.js';
-import { type Host, startHost } from '../support/host.js';
+import { type Host, openHost } from '../support/host.js';
 import { ACME, NOW } from '../support/notes.js';
 import { holdOn } from '../support/seed.js';
 import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(...names: string[]) {
   const entities = names.map((name) => retainedTable(name));
-  const host = await startHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names), parallelism: 2 } });
-  hosts.push(host);
+  const host = await openHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names), parallelism: 2 } });
   return { host, entities };
 }
 
@@ -273,12 +267,11 @@ test('a child that this role may not read still keeps its parent: the row is ref
   await host.query('create table vault(album int references album (id))');
   await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3 }]);
   await host.query('insert into vault values (2)');
-  const clerk = await startHost({
+  const clerk = await openHost({
     entities: [retainedTable('Album')],
     options: { rules: rulesFor(Strategy.Purge, 'Album') },
     url: await clerkUrl(host, 'album'),
   });
-  hosts.push(clerk);
   const result = await clerk.sweep.sweep(ACME, NOW);
   expect(countOf(result, 'Album')).toMatchObject({ affected: 2, skipped: 1, skippedByCause: { refused: 1 } });
   expect(result.status).toBe('partiallyFailed');

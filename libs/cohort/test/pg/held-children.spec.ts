@@ -1,19 +1,13 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { Strategy } from 'nestjs-cohort';
-import { type Host, type HostOptions, latch, startHost } from '../support/host.js';
+import { type Host, type HostOptions, latch, openHost } from '../support/host.js';
 import { ACME, NOW } from '../support/notes.js';
 import { holdOn, somebodyWaits } from '../support/seed.js';
 import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(names: string[], probe?: HostOptions['probe']) {
   const entities = names.map((name) => retainedTable(name));
-  const host = await startHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names) }, probe });
-  hosts.push(host);
+  const host = await openHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names) }, probe });
   return { host, entities };
 }
 const key = (child: string, parent: string, action: string, column = 'parent_id') =>
@@ -131,11 +125,10 @@ test('entities that depend on each other through a cascading table that is not r
 
 test('anonymising a referenced column, which would reach held rows through ON UPDATE CASCADE, is refused', async () => {
   const entities = [retainedTable('Alpha'), retainedTable('Beta')];
-  const host = await startHost({
+  const host = await openHost({
     entities,
     options: { rules: { ...rulesFor(Strategy.Anonymise, 'Alpha'), ...rulesFor(Strategy.Purge, 'Beta') } },
   });
-  hosts.push(host);
   await host.query('alter table alpha add unique (note)');
   await host.query('alter table beta add foreign key (note) references alpha (note) on update cascade');
   await addRows(host, 'alpha', [{ id: 1 }]);

@@ -1,23 +1,17 @@
 import { randomUUID } from 'node:crypto';
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { Strategy, TenantContext } from 'nestjs-cohort';
-import { type Host, startHost } from '../support/host.js';
+import { type Host, openHost } from '../support/host.js';
 import { model } from '../support/models.js';
 import { ACME, NOW } from '../support/notes.js';
 import { countRows, holdOn } from '../support/seed.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(properties: Parameters<typeof model>[0], before?: (host: Host) => Promise<void>) {
   const note = model(properties);
-  const host = await startHost({
+  const host = await openHost({
     entities: [note],
     options: { rules: { notes: { period: 'P30D', strategy: Strategy.Purge } } },
   });
-  hosts.push(host);
   await before?.(host);
   return { host, note };
 }
@@ -155,11 +149,10 @@ test('a tenant column that is neither uuid nor text nor integer is refused at st
   const note = model({
     properties: { tenantId: { type: 'string', enum: true, items: ['acme', 'globex'], nativeEnumName: 'TenantKind' } },
   });
-  const host = await startHost({
+  const host = await openHost({
     entities: [note],
     options: { rules: { notes: { period: 'P30D', strategy: Strategy.Purge } } },
   });
-  hosts.push(host);
   await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(
     /tenant 'tenantId' is .*TenantKind.*; wanted: uuid, a text or an integer/,
   );

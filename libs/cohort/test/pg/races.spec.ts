@@ -1,21 +1,14 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { IsolationLevel } from '@mikro-orm/core';
 import type { RetentionHoldError } from 'nestjs-cohort';
-import { type Host, type HostOptions, latch, startHost } from '../support/host.js';
+import { type Host, type HostOptions, latch, openHost } from '../support/host.js';
 import { ACME, CaseContact, GLOBEX, NOW, SessionNote, Ticket, daysBefore, notesHost } from '../support/notes.js';
 import { addContacts, addNotes, addTickets, countRows, holdOn, somebodyWaits } from '../support/seed.js';
 
 type Point = 'before-lock' | 'locked' | 'mutated' | 'committed';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(input: Partial<HostOptions> = {}): Promise<Host> {
-  const host = await startHost({ ...notesHost, ...input });
-  hosts.push(host);
-  return host;
+  return openHost({ ...notesHost, ...input });
 }
 
 /** A host whose sweep stops once at `point` of one entity: `reached` tells when, `go` lets it on. */

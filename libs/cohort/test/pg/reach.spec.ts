@@ -1,21 +1,15 @@
-import { afterEach, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { CompiledQuery } from 'kysely';
 import { Strategy } from 'nestjs-cohort';
 import { clerkUrl } from '../support/clerk.js';
-import { type Host, type HostOptions, latch, startHost } from '../support/host.js';
+import { type HostOptions, latch, openHost } from '../support/host.js';
 import { ACME, NOW } from '../support/notes.js';
 import { holdOn, somebodyWaits } from '../support/seed.js';
 import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(names: string[], probe?: HostOptions['probe'], options: object = {}) {
   const entities = names.map((name) => retainedTable(name));
-  const host = await startHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names), ...options }, probe });
-  hosts.push(host);
+  const host = await openHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names), ...options }, probe });
   return { host, entities };
 }
 const key = (child: string, parent: string, action: string, column = 'parent_id') =>
@@ -91,11 +85,10 @@ test('a held row put behind a cascade while the batch runs keeps every field', a
 
 test('anonymising that would reach a retained row through ON UPDATE over a table that is not retained is refused', async () => {
   const entities = [retainedTable('Alpha'), retainedTable('Beta')];
-  const host = await startHost({
+  const host = await openHost({
     entities,
     options: { rules: { ...rulesFor(Strategy.Anonymise, 'Alpha'), ...rulesFor(Strategy.Purge, 'Beta') } },
   });
-  hosts.push(host);
   await host.query('alter table alpha add unique (note)');
   await host.query('create table mid(note text unique references alpha (note) on update cascade)');
   await host.query('alter table beta add foreign key (note) references mid (note) on update cascade');
@@ -183,15 +176,68 @@ test('a child table in a schema that this role may not use keeps its parent, and
   await host.query('grant select on private.vault to public');
   await addRows(host, 'album', [{ id: 1 }, { id: 2 }]);
   await host.query('insert into private.vault values (2)');
-  const clerk = await startHost({
+  const clerk = await openHost({
     entities: [retainedTable('Album')],
     options: { rules: rulesFor(Strategy.Purge, 'Album') },
     url: await clerkUrl(host, 'album'),
   });
-  hosts.push(clerk);
   const result = await clerk.sweep.sweep(ACME, NOW);
   expect([await idsOf(host, 'album'), result.entityFailures.map((each) => each.error)]).toEqual([
     [2],
     [expect.stringContaining('23503')],
   ]);
+});
+
+// The key of the tree says nothing about albums; both of its ends go in the one statement that deletes their album.
+test.each(['no action', 'restrict'])(
+  'a tree behind a cascade, tied together by %s, is left to the database',
+  async (action) => {
+    const { host } = await open(['Album']);
+    await host.query('create table shelf(code text primary key, album int references album (id) on delete cascade)');
+    await host.query(`alter table shelf add up text references shelf (code) on delete ${action}`);
+    await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3 }]);
+    await host.query(`insert into shelf values ('a', 1, null), ('b', 1, 'a'), ('c', 2, null), ('d', null, 'c')`);
+    const result = await host.sweep.sweep(ACME, NOW);
+    // Shelf d belongs to no album and keeps c, hence album 2.
+    expect(await idsOf(host, 'album')).toEqual([2]);
+    expect(result.counts[0]!.skippedByCause).toEqual({ refused: 1 });
+    expect(result.entityFailures[0]!.error).toMatch(/code=sqlstate:2350[13]|code=sqlstate:23001/);
+  },
+);
+
+// As a shop has them: a customer's orders point at the addresses of the same customer.
+test('what a cascade takes together keeps nobody, and what another row needs does', async () => {
+  const { host } = await open(['Album']);
+  await host.query('create table shelf(code text primary key, album int references album (id) on delete cascade)');
+  await host.query(
+    'create table loan(album int references album (id) on delete cascade, shelf text references shelf (code))',
+  );
+  await addRows(host, 'album', [{ id: 1 }, { id: 2 }, { id: 3, days: 1 }]);
+  await host.query(`insert into shelf values ('a', 1), ('b', 2)`);
+  await host.query(`insert into loan values (1, 'a'), (3, 'b')`);
+  const result = await host.sweep.sweep(ACME, NOW);
+  expect(await idsOf(host, 'album')).toEqual([2, 3]);
+  expect(result.counts[0]).toMatchObject({ affected: 1, skippedByCause: { refused: 1 } });
+});
+
+test('a table that gains an inheriting one while a batch runs has only its own locked rows changed', async () => {
+  const { reached, resume, probe } = pauseAtLocked('Album');
+  const mutated = latch();
+  const { host, entities } = await open(['Album'], async (at, entity) => {
+    if (at === 'mutated') mutated.open();
+    await probe!(at, entity);
+  });
+  await addRows(host, 'album', [{ id: 1 }]);
+  const sweep = host.sweep.sweep(ACME, NOW);
+  await reached.opened;
+  // Its first row stands in the same place of its table as the locked one in its own.
+  await host.query('create table bootleg() inherits (album)');
+  await addRows(host, 'bootleg', [{ id: 99 }]);
+  await host.orm.em.fork().transactional(async (em) => {
+    await host.holds.create(holdOn(entities[0]!, '99'), { em });
+    resume.open();
+    await Promise.race([mutated.opened, somebodyWaits(host).catch(() => undefined)]);
+  });
+  await sweep;
+  expect(await idsOf(host, 'album')).toEqual([99]);
 });

@@ -1,22 +1,15 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { defineEntity, p } from '@mikro-orm/core';
 import { type RetentionSweepResult, Strategy, retain } from 'nestjs-cohort';
-import { type Host, startHost } from '../support/host.js';
+import { type Host, openHost } from '../support/host.js';
 import { ACME, NOW } from '../support/notes.js';
 import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(strategy: Strategy, ...names: string[]) {
-  const host = await startHost({
+  return openHost({
     entities: names.map((name) => retainedTable(name)),
     options: { rules: rulesFor(strategy, ...names), sweepBatchSize: 64 },
   });
-  hosts.push(host);
-  return host;
 }
 
 async function addTrigger(host: Host, table: string, event: string, body: string): Promise<void> {
@@ -115,11 +108,10 @@ describe('rows that refuse among rows that go', () => {
 
 // field case C10, its batch timeout
 test('a table too slow for the batch timeout is swept in smaller batches, down to single rows', async () => {
-  const host = await startHost({
+  const host = await openHost({
     entities: [retainedTable('Alpha')],
     options: { rules: rulesFor(Strategy.Purge, 'Alpha'), sweepBatchSize: 20, batchTimeout: 'PT1S' },
   });
-  hosts.push(host);
   await addRows(host, 'alpha', range(1, 9));
   await addTrigger(host, 'alpha', 'delete', `perform pg_sleep(0.3); return old;`);
   const result = await host.sweep.sweep(ACME, NOW);
@@ -144,11 +136,10 @@ test('a row whose cascade waits for somebody else is left as locked, without a f
 });
 
 test('a table that somebody else keeps locked fails its entity soon, instead of being tried row by row for ever', async () => {
-  const host = await startHost({
+  const host = await openHost({
     entities: [retainedTable('Alpha'), retainedTable('Beta')],
     options: { rules: rulesFor(Strategy.Purge, 'Alpha', 'Beta'), sweepBatchSize: 64, lockTimeout: 10 },
   });
-  hosts.push(host);
   for (const table of ['alpha', 'beta']) await addRows(host, table, range(1, 500));
   await host.orm.em.fork().transactional(async (em) => {
     await em.execute('lock table alpha in share mode');
@@ -181,8 +172,7 @@ test('a literal too long for its column fails the entity instead of being cut', 
     entityId: 'b9a1f2c0-0000-4000-8000-000000000001',
     anonymise: { phone: ['fixedLiteral', '[redacted]'] },
   });
-  const host = await startHost({ entities: [Contact], options: { rules: rulesFor(Strategy.Anonymise, 'Contact') } });
-  hosts.push(host);
+  const host = await openHost({ entities: [Contact], options: { rules: rulesFor(Strategy.Anonymise, 'Contact') } });
   await host.query(
     `insert into contact(id, tenant_id, created_at, phone) select g, 'acme', '2020-01-01', '12345' from generate_series(1, 3) g`,
   );

@@ -1,25 +1,18 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { Strategy } from 'nestjs-cohort';
 import { clerkUrl } from '../support/clerk.js';
-import { type Host, startHost } from '../support/host.js';
+import { type Host, openHost } from '../support/host.js';
 import { ACME, NOW } from '../support/notes.js';
 import { holdOn } from '../support/seed.js';
 import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function openClerk(names: string[], prepare: (owner: Host) => Promise<unknown> = async () => undefined) {
   const entities = names.map((name) => retainedTable(name));
   const options = { rules: rulesFor(Strategy.Purge, ...names) };
-  const owner = await startHost({ entities, options });
-  hosts.push(owner);
+  const owner = await openHost({ entities, options });
   await prepare(owner);
   const url = await clerkUrl(owner, ...names.map((name) => name.toLowerCase()));
-  const clerk = await startHost({ entities, options, url });
-  hosts.push(clerk);
+  const clerk = await openHost({ entities, options, url });
   return { owner, clerk, entities };
 }
 

@@ -1,6 +1,6 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { defineEntity, p } from '@mikro-orm/core';
 import {
   type RetentionResolutionContext,
@@ -14,20 +14,13 @@ import {
   retain,
 } from 'nestjs-cohort';
 import { ENGINE_VERSION } from '../../src/version.js';
-import { type Host, type HostOptions, startHost } from '../support/host.js';
+import { type Host, type HostOptions, openHost } from '../support/host.js';
 import { ACME, CaseContact, GLOBEX, NOTE_ID, NOW, SessionNote, daysBefore, notesHost } from '../support/notes.js';
 import { addContacts, addNotes, addTickets, countRows, holdOn } from '../support/seed.js';
 import { addRows, retainedTable, rulesFor } from '../support/tables.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(input: Partial<HostOptions> = {}): Promise<Host> {
-  const host = await startHost({ ...notesHost, ...input });
-  hosts.push(host);
-  return host;
+  return openHost({ ...notesHost, ...input });
 }
 
 /** Rules by tenant and category, with whatever a test wants to happen on the way. */

@@ -1,17 +1,10 @@
-import { afterEach, expect, test } from '@jest/globals';
-import { type Host, startHost } from '../support/host.js';
+import { expect, test } from '@jest/globals';
+import { type Host, openHost } from '../support/host.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
 import { addNotes, countRows } from '../support/seed.js';
 
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
-
 async function open(cohortSchema: string): Promise<Host> {
-  const host = await startHost({ ...notesHost, cohortSchema });
-  hosts.push(host);
-  return host;
+  return openHost({ ...notesHost, cohortSchema });
 }
 
 // design 4.5; a host's next migration must find nothing to do

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type EntitySchema, Type } from '@mikro-orm/core';
 import { Embeddable, Embedded, Entity, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
 import { type TestDatabase, createTestDatabase } from 'local-stack/testing';
@@ -16,7 +16,7 @@ import {
   Strategy,
   retain,
 } from 'nestjs-cohort';
-import { type Host, startHost } from '../support/host.js';
+import { type Host, openHost } from '../support/host.js';
 import {
   type Model,
   anonymisable,
@@ -34,23 +34,19 @@ const ID = 'a3f467fe-c5d0-4f17-9897-83c373cc1dc8';
 const OTHER_ID = 'b7316df4-7db5-46ad-aea7-f65c4b430f73';
 
 let shared: TestDatabase;
-const hosts: Host[] = [];
 beforeAll(async () => {
   shared = await createTestDatabase({ name: 'models' });
 });
-afterEach(() => Promise.all(hosts.splice(0).map((host) => host.close())));
 afterAll(() => shared.drop());
 
 type Entities = readonly (EntitySchema | (abstract new () => object))[];
 
 async function open(entities: Entities, options: Partial<CohortOptions>, url?: string): Promise<Host> {
-  const host = await startHost({
+  return openHost({
     entities: [...entities] as never,
     options: { rules: rulesFor('purge'), ...options },
     url,
   });
-  hosts.push(host);
-  return host;
 }
 
 /** Every problem that start-up finds in a model; the database is never asked. */

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { EntitySchema } from '@mikro-orm/core';
 import { Entity, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
 import { MikroORM } from '@mikro-orm/postgresql';
@@ -17,19 +17,14 @@ import {
   retain,
 } from 'nestjs-cohort';
 import { Readiness } from '../../src/startup/readiness.js';
-import { type Host, type HostOptions, startHost } from '../support/host.js';
+import { type Host, type HostOptions, openHost } from '../support/host.js';
 import { anonymisable, date, model, softDeletable, text, uuidKey } from '../support/models.js';
 import { Reversed } from '../support/reversed-type.js';
 import { ACME, NOTE_ID, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { countRows, holdOn } from '../support/seed.js';
 
-const hosts: Host[] = [];
-afterEach(() => Promise.all(hosts.splice(0).map((host) => host.close())));
-
 async function open(input: Partial<HostOptions> = {}): Promise<Host> {
-  const host = await startHost({ ...notesHost, ...input });
-  hosts.push(host);
-  return host;
+  return openHost({ ...notesHost, ...input });
 }
 
 /** A host whose database is changed by SQL before anything asks Cohort. */
@@ -569,7 +564,7 @@ describe('the host', () => {
 });
 
 function readinessOf(orm: MikroORM, options: HostOptions['options']): Readiness {
-  const logger = { log: () => undefined, warn: () => undefined, error: () => undefined };
+  const logger = { warn: () => undefined, error: () => undefined };
   return new Readiness({ orm, options, logger, newId: () => NOTE_ID });
 }
 

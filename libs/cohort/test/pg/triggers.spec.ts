@@ -1,13 +1,8 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { type RetentionSweepResult, Strategy } from 'nestjs-cohort';
-import { type Host, startHost } from '../support/host.js';
+import { type Host, openHost } from '../support/host.js';
 import { ACME, NOW } from '../support/notes.js';
 import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
-
-const hosts: Host[] = [];
-afterEach(async () => {
-  await Promise.all(hosts.splice(0).map((host) => host.close()));
-});
 
 const TOO_MANY = 60;
 
@@ -15,14 +10,13 @@ const TOO_MANY = 60;
 async function open(strategy: Strategy, ...names: string[]) {
   const endless = new AbortController();
   let batches = 0;
-  const host = await startHost({
+  const host = await openHost({
     entities: names.map((name) => retainedTable(name)),
     options: { rules: rulesFor(strategy, ...names), sweepBatchSize: 64 },
     probe: (at) => {
       if (at === 'locked' && ++batches > TOO_MANY) endless.abort(new Error(`the sweep loops: ${TOO_MANY} batches`));
     },
   });
-  hosts.push(host);
   return { host, sweep: () => host.sweep.sweep(ACME, NOW, { signal: endless.signal }) };
 }
 

@@ -42,7 +42,6 @@ export function aForeignKey(constraint: string, change: Partial<ForeignKey> = {}
     childTable: 'child_table',
     childColumns: ['parent_id'],
     parentColumns: ['id'],
-    selfReference: false,
     readable: true,
     childIndexed: true,
     child: undefined,
@@ -62,7 +61,6 @@ export function factsFor(
     blocking: keys.map((key) => [key]),
     oneLane: false,
     isServed: () => false,
-    partitioned: false,
     hasTriggers: false,
     problems: [],
   };

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { afterEach } from '@jest/globals';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
 import { createTestDatabase } from 'local-stack/testing';
@@ -60,7 +61,6 @@ export async function startHost(input: HostOptions): Promise<Host> {
   if (database) await orm.schema.create();
   const logs: string[] = [];
   const logger: EngineLogger = {
-    log: (message) => void logs.push(message),
     warn: (message) => void logs.push(message),
     error: (message, error) => void logs.push(`${message}: ${(error as Error)?.message}`),
   };
@@ -83,6 +83,18 @@ export async function startHost(input: HostOptions): Promise<Host> {
       await database?.drop();
     },
   };
+}
+
+const openHosts: Host[] = [];
+afterEach(async () => {
+  await Promise.all(openHosts.splice(0).map((host) => host.close()));
+});
+
+/** `startHost()` for one test, which closes the host at its end. */
+export async function openHost(input: HostOptions): Promise<Host> {
+  const host = await startHost(input);
+  openHosts.push(host);
+  return host;
 }
 
 /** A latch: whoever waits goes on when it is opened. */

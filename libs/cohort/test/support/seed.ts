@@ -68,8 +68,8 @@ export function nobodyInTransaction(host: Host): Promise<void> {
   return until(async () => ((await open()) === 0 ? 1 : 0));
 }
 
-/** Asks again and again. What does not come about in ten seconds never will, and the test should say so. */
-async function until(count: () => Promise<number>): Promise<void> {
+/** Asks again and again, until there are some. What does not come about in ten seconds never will, and the test should say so. */
+export async function until(count: () => Promise<number>): Promise<void> {
   for (const deadline = Date.now() + 10_000; Date.now() < deadline;) if ((await count()) > 0) return;
   throw new Error('What the test waits for did not come about.');
 }
