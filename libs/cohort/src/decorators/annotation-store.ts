@@ -7,6 +7,13 @@ export type AnonymiseFactoryClass = abstract new (...args: never[]) => Anonymise
 
 export type PropertyRole = 'recordId' | 'tenant' | 'softDelete' | 'deletedAt' | 'anonymisedAt';
 
+export interface RoleMarker {
+  readonly role: PropertyRole;
+  readonly property: string;
+  /** Of a record id: its key has the partition columns beside it. */
+  readonly acrossPartitions?: boolean;
+}
+
 /** How one marked property is scrubbed. A property marked in both ways carries two entries, which start-up refuses. */
 export type Scrub =
   | { readonly property: string; readonly method: AnonymiseMethod; readonly literal: string | undefined }
@@ -17,7 +24,7 @@ export interface Annotations {
   entityId?: string;
   exempt?: { readonly reason: string };
   tenantless?: true;
-  readonly roles: { readonly role: PropertyRole; readonly property: string }[];
+  readonly roles: RoleMarker[];
   readonly scrubs: Scrub[];
   readonly subjects: { readonly property: string; readonly kind: string }[];
 }

@@ -1,12 +1,32 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
 import { AnonymiseMethod, isOneOf } from '../domain/strategy.js';
 import { type AnonymiseFactoryClass, type PropertyRole, ownAnnotations } from './annotation-store.js';
-import { requireText } from '../domain/arguments.js';
+import { requireOptions, requireText } from '../domain/arguments.js';
 
 type PropertyMarker = (target: object, property: string) => void;
 
+export interface RecordIdOptions {
+  /**
+   * The primary key of a partitioned table is this id and the columns that it is partitioned by: the database cannot
+   * keep the id unique by itself, and the application says that it is. Default false.
+   */
+  readonly uniqueAcrossPartitions?: boolean;
+}
+
 /** The property that identifies a row, unique by itself. Default: `id`. */
-export const RetentionRecordId = (): PropertyMarker => roleMarker('recordId');
+export function RetentionRecordId(options: RecordIdOptions = {}): PropertyMarker {
+  requireOptions(options, ['uniqueAcrossPartitions'], 'RetentionRecordId options');
+  const { uniqueAcrossPartitions: acrossPartitions = false } = options;
+  if (typeof acrossPartitions !== 'boolean')
+    throw new InvalidArgumentError('RetentionRecordId uniqueAcrossPartitions', acrossPartitions, 'true or false');
+  return (target, property) => {
+    ownAnnotations(target.constructor).roles.push({
+      role: 'recordId',
+      property,
+      ...(acrossPartitions && { acrossPartitions }),
+    });
+  };
+}
 /** The property that names a row's tenant. Default: `tenantId`. */
 export const RetentionTenant = (): PropertyMarker => roleMarker('tenant');
 /** The boolean that soft deletion sets. Default: `isDeleted`. */

@@ -1,9 +1,15 @@
 import type { EntitySchema } from '@mikro-orm/core';
 import { InvalidArgumentError } from '../cohort.errors.js';
 import type { AnonymiseMethod, AuditRowDetail } from '../domain/strategy.js';
-import { type AnonymiseFactoryClass, type PropertyRole, type Scrub, ownAnnotations } from './annotation-store.js';
+import {
+  type AnonymiseFactoryClass,
+  type PropertyRole,
+  type RoleMarker,
+  type Scrub,
+  ownAnnotations,
+} from './annotation-store.js';
 import { requireScrub } from './properties.js';
-import { requireText } from '../domain/arguments.js';
+import { requireOptions, requireText } from '../domain/arguments.js';
 import { requireEntityId, retainAnnotation } from './retain.js';
 
 type Class<T> = abstract new (...args: never[]) => T;
@@ -17,14 +23,16 @@ export interface RetainOptionsOf<T> {
   readonly entityId: string;
   readonly auditRowDetail?: AuditRowDetail;
   readonly tenantless?: boolean;
-  readonly recordId?: Property<T>;
+  /** A property, or one whose key has the partition columns beside it. */
+  readonly recordId?: Property<T> | { readonly property: Property<T>; readonly uniqueAcrossPartitions: boolean };
   readonly tenant?: Property<T>;
   readonly softDelete?: Property<T>;
   readonly deletedAt?: DateProperty<T>;
   readonly anonymisedAt?: DateProperty<T>;
-  /** A method, `['fixedLiteral', text]`, or a factory class, by property. */
+  /** A method, `['fixedLiteral', text]`, or a factory class, by property; `'address.street'` inside of an embeddable. */
   readonly anonymise?: {
-    readonly [P in Property<T>]?: AnonymiseMethod | readonly ['fixedLiteral', string] | AnonymiseFactoryClass;
+    readonly [P in Property<T> | `${Property<T>}.${string}`]?:
+      AnonymiseMethod | readonly ['fixedLiteral', string] | AnonymiseFactoryClass;
   };
   /** The kind of subject, by property. */
   readonly erasureSubjects?: { readonly [P in Property<T>]?: string };
@@ -68,13 +76,23 @@ export function retain<T extends object>(
   annotations.subjects.push(...subjects);
 }
 
-function rolesOf(options: Partial<Record<PropertyRole, unknown>>): { role: PropertyRole; property: string }[] {
+function rolesOf(options: Partial<Record<PropertyRole, unknown>>): RoleMarker[] {
   return ROLES.flatMap((role) => {
-    const property = options[role];
-    if (property === undefined) return [];
-    requireText(property, `retain ${role}`);
-    return [{ role, property }];
+    const given = options[role];
+    if (given === undefined) return [];
+    if (role === 'recordId' && typeof given === 'object') return [recordIdMarker(given)];
+    requireText(given, `retain ${role}`);
+    return [{ role, property: given }];
   });
+}
+
+function recordIdMarker(given: object | null): RoleMarker {
+  requireOptions(given, ['property', 'uniqueAcrossPartitions'], 'retain recordId');
+  const { property, uniqueAcrossPartitions: acrossPartitions } = given as Record<string, unknown>;
+  requireText(property, 'retain recordId.property');
+  if (typeof acrossPartitions !== 'boolean')
+    throw new InvalidArgumentError('retain recordId.uniqueAcrossPartitions', acrossPartitions, 'true or false');
+  return { role: 'recordId', property, acrossPartitions };
 }
 
 function scrubOf(property: string, how: unknown): Scrub {

@@ -1,4 +1,6 @@
 import type { MikroORM } from '@mikro-orm/postgresql';
+import type { AnonymiseFactoryClass } from '../decorators/annotation-store.js';
+import type { AnonymiseFactory } from '../domain/anonymise-factory.js';
 import type { RetentionRegistry } from '../registry/retention-registry.js';
 import { type Executor, inTransaction } from '../sql/transaction.js';
 import type { RuleBook } from './rule-book.js';
@@ -31,6 +33,8 @@ export interface EngineContext {
   readonly registry: RetentionRegistry;
   readonly rules: RuleBook;
   readonly settings: EngineSettings;
+  /** The one instance of each factory that an entity names. */
+  readonly factories: ReadonlyMap<AnonymiseFactoryClass, AnonymiseFactory>;
   readonly logger: EngineLogger;
   readonly newId: () => string;
   readonly probe?: Probe | undefined;

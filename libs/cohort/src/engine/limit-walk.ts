@@ -16,6 +16,7 @@ import { PassedOverError, ReopenedRowsError, RowsRefusedError, isBusy, remedyFor
 import { type EngineContext, inBatch } from './context.js';
 import type { Pass } from './pass.js';
 import type { PlannedSlice, Walk } from './plan.js';
+import { type ScrubValues, scrubValues } from './scrub-values.js';
 import type { TableFacts } from './table-facts.js';
 
 /** Rows hold their locks about this long. A batch that takes longer is followed by a smaller one. */
@@ -148,9 +149,11 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
 
     const started = performance.now();
     for (const path of nullingPaths(lane)) await lockPath(tx, path, walk.entry, isLocked(locked));
+    const reached = { ...selection, slices: locked.slices.map((slice) => selection.slices[slice]!) };
     const { fenced, changed } = await mutateLocked(tx, {
-      selection: tenantByTenant ? { ...selection, slices: selection.slices.slice(0, locked.lastSlice + 1) } : selection,
+      selection: reached,
       locked,
+      ...(await valuesFor(tx, lane, reached, locked)),
       exclusions,
       fence,
       passId: pass.passId,
@@ -163,12 +166,23 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
     return {
       affected: changed,
       refused,
-      next: tenantByTenant ? request.from + locked.lastSlice : 0,
+      next: tenantByTenant ? request.from + locked.slices.at(-1)! : 0,
       mutationMs: performance.now() - started,
     };
   });
   await ctx.probe?.('committed', walk.entry.entityName);
   return result;
+}
+
+function valuesFor(
+  tx: Executor,
+  { ctx, walk, pass }: Lane,
+  reached: Selection,
+  locked: LockedRows,
+): Promise<ScrubValues> | ScrubValues {
+  return walk.strategy === Strategy.Anonymise
+    ? scrubValues(tx, ctx, reached, locked, pass.now)
+    : { scrubs: [], rows: [] };
 }
 
 /**

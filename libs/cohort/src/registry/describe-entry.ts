@@ -1,7 +1,7 @@
 import { type EntityMetadata, type EntityProperty, ReferenceKind, types } from '@mikro-orm/core';
-import type { Annotations, PropertyRole } from '../decorators/annotation-store.js';
+import { type Annotations, type PropertyRole, type Scrub, readAnnotations } from '../decorators/annotation-store.js';
 import { baseType, isTenantType } from './column-type.js';
-import type { ColumnScrub, RetainedColumn, RetentionEntry } from './retention-entry.js';
+import type { ColumnScrub, FactoryScrub, LiteralScrub, RetainedColumn, RetentionEntry } from './retention-entry.js';
 
 /** Property names that play a role where no marker says otherwise. */
 export type ConventionNames = Readonly<Record<PropertyRole, string>>;
@@ -52,7 +52,8 @@ export function describeEntry(description: Description): RetentionEntry | undefi
   const column = (role: PropertyRole) => roleColumn(description, role, complain);
   const anchor = anchorColumn(meta, retain.anchor, complain);
   const recordId = column('recordId');
-  if (recordId) checkRecordId(meta, recordId, complain);
+  const uniqueAcrossPartitions = annotations.roles.some((each) => each.role === 'recordId' && each.acrossPartitions);
+  if (recordId) checkRecordId(meta, recordId, uniqueAcrossPartitions, complain);
   const tenant = column('tenant');
   checkTenant(annotations, tenant, complain);
   const entry = {
@@ -62,6 +63,7 @@ export function describeEntry(description: Description): RetentionEntry | undefi
     auditRowDetail: retain.auditRowDetail,
     schema: meta.schema ?? description.defaultSchema,
     table: meta.tableName,
+    uniqueAcrossPartitions,
     tenant,
     softDeleteFlag: column('softDelete'),
     deletedAt: column('deletedAt'),
@@ -79,6 +81,7 @@ export function describeEntry(description: Description): RetentionEntry | undefi
 
 function checkShape(meta: EntityMetadata, complain: (problem: string) => void): void {
   if (meta.virtual || meta.view || !meta.tableName) complain('has no table of its own.');
+  if (meta.schema === '*') complain('has a table in many schemas; retain an entity with one, and one Cohort a schema.');
   // Classes that only share a base class have tables of their own, without rows of others in them.
   if (meta.root.discriminatorColumn || meta.root.inheritanceType || meta.inheritanceType) {
     complain('takes part in an inheritance hierarchy; retention would reach rows of other types.');
@@ -152,9 +155,14 @@ function checkTimestamp(column: RetainedColumn, complain: (problem: string) => v
 const SESSION_DEPENDENT =
   /^(timestamp|timestamptz|date|time|timetz|interval|real|float|float4|float8|double precision|money|bytea)\b/i;
 
-function checkRecordId(meta: EntityMetadata, column: RetainedColumn, complain: (problem: string) => void): void {
+function checkRecordId(
+  meta: EntityMetadata,
+  column: RetainedColumn,
+  acrossPartitions: boolean,
+  complain: (problem: string) => void,
+): void {
   if (column.nullable) complain(`record id '${column.property}' is nullable; a hold needs an id on every row.`);
-  if (!isUniqueByItself(meta, column.property)) {
+  if (!acrossPartitions && !isUniqueByItself(meta, column.property)) {
     complain(
       `record id '${column.property}' is not unique by itself; it needs a primary key or a unique constraint of its own.`,
     );
@@ -191,27 +199,97 @@ function checkTenant(
 
 function scrubsOf(meta: EntityMetadata, annotations: Annotations, complain: (problem: string) => void): ColumnScrub[] {
   const seen = new Set<string>();
-  return annotations.scrubs.flatMap((scrub): ColumnScrub[] => {
-    const property = meta.properties[scrub.property as never] as EntityProperty | undefined;
+  return [...annotations.scrubs, ...embeddedScrubs(meta, annotations, complain)].flatMap((scrub): ColumnScrub[] => {
+    const property = propertyNamed(meta, scrub.property);
     const column = property && toColumn(property);
-    if (seen.has(scrub.property)) complain(`'${scrub.property}' is marked for anonymising twice; keep one.`);
-    seen.add(scrub.property);
     if (!column) {
       complain(`'${scrub.property}' is marked for anonymising, but not mapped to one column of the table.`);
       return [];
     }
-    if ('factory' in scrub) {
-      complain(`'${scrub.property}' is anonymised by a factory; this version scrubs with @Anonymise methods alone.`);
-      return [];
-    }
-    if (scrub.method === 'null' && !column.nullable)
-      complain(`'${scrub.property}' is anonymised to NULL, but not nullable.`);
-    if (scrub.method !== 'null' && property.runtimeType !== 'string') {
-      complain(`'${scrub.property}' is anonymised to a text, but its type is ${property.runtimeType}.`);
-    }
-    const literal = scrub.method === 'null' ? undefined : storedText(property, scrub.literal ?? '', complain);
-    return [{ column, method: scrub.method, literal }];
+    if (seen.has(column.name)) complain(`'${scrub.property}' is marked for anonymising twice; keep one.`);
+    seen.add(column.name);
+    return [
+      'factory' in scrub
+        ? factoryScrub(property, column, scrub.factory, complain)
+        : literalScrub(property, column, scrub, complain),
+    ];
   });
+}
+
+/** A property of the entity, or one of an embeddable that is stored in columns: 'address.street'. */
+function propertyNamed(meta: EntityMetadata, name: string): EntityProperty | undefined {
+  return (
+    (meta.properties[name as never] as EntityProperty | undefined) ??
+    propertiesOf(meta).find((each) => each.embedded && pathOf(meta, each) === name)
+  );
+}
+
+function propertiesOf(meta: EntityMetadata): EntityProperty[] {
+  return Object.values(meta.properties);
+}
+
+function pathOf(meta: EntityMetadata, property: EntityProperty): string {
+  if (!property.embedded) return property.name;
+  const [owner, name] = property.embedded;
+  return `${pathOf(meta, meta.properties[owner as never]!)}.${name}`;
+}
+
+/** What an embeddable's own class says of its properties. Inside of JSON nothing can be scrubbed but the whole. */
+function embeddedScrubs(meta: EntityMetadata, annotations: Annotations, complain: (problem: string) => void): Scrub[] {
+  return propertiesOf(meta).flatMap((property): Scrub[] => {
+    if (!property.embedded) return [];
+    const owner: EntityProperty = meta.properties[property.embedded[0] as never]!;
+    const marks = readAnnotations(owner.embeddable)?.scrubs.filter((scrub) => scrub.property === property.embedded![1]);
+    if (!marks?.length) return [];
+    const path = pathOf(meta, property);
+    if (property.persist !== false) return marks.map((scrub) => ({ ...scrub, property: path }));
+    const whole = path.split('.').slice(0, -1).join('.');
+    if (!annotations.scrubs.some((scrub) => scrub.property === whole)) {
+      complain(`'${path}' is marked for anonymising, but stored inside of JSON; mark '${whole}' as a whole.`);
+    }
+    return [];
+  });
+}
+
+function factoryScrub(
+  property: EntityProperty,
+  column: RetainedColumn,
+  factory: FactoryScrub['factory'],
+  complain: (problem: string) => void,
+): FactoryScrub {
+  const { customType, name } = property;
+  if (property.hasConvertToDatabaseValueSQL || property.hasConvertToJSValueSQL) {
+    complain(`'${name}' has a custom type that converts in SQL, which the value of a factory does not pass.`);
+  }
+  return {
+    column,
+    factory,
+    toStored: (value) =>
+      value === null || !customType?.platform
+        ? value
+        : (customType.convertToDatabaseValue(value, customType.platform) as unknown),
+    fromStored: (stored) => {
+      if (stored === null) return null;
+      if (customType?.platform) return customType.convertToJSValue(stored, customType.platform) as unknown;
+      return property.runtimeType === 'Date' ? new Date(stored as string) : stored;
+    },
+  };
+}
+
+function literalScrub(
+  property: EntityProperty,
+  column: RetainedColumn,
+  { method, literal }: Extract<Scrub, { method: unknown }>,
+  complain: (problem: string) => void,
+): LiteralScrub {
+  if (method === 'null') {
+    if (!column.nullable) complain(`'${property.name}' is anonymised to NULL, but not nullable.`);
+    return { column, method, literal: undefined };
+  }
+  if (property.runtimeType !== 'string') {
+    complain(`'${property.name}' is anonymised to a text, but its type is ${property.runtimeType}.`);
+  }
+  return { column, method, literal: storedText(property, literal ?? '', complain) };
 }
 
 /** What the application itself would store for a text: a converter of the property has its say, or nobody could read it. */
@@ -252,26 +330,12 @@ function checkOverlap(
   }
 }
 
-/** Spellings of a column's definition that are no types: they cannot stand in a cast. */
-const SERIALS: Readonly<Record<string, string>> = { smallserial: 'smallint', serial: 'int', bigserial: 'bigint' };
-
 function toColumn(property: EntityProperty): RetainedColumn | undefined {
   const name = property.fieldNames?.[0];
   const type = property.columnTypes?.[0];
-  if (
-    property.persist === false ||
-    property.kind === ReferenceKind.EMBEDDED ||
-    property.fieldNames?.length !== 1 ||
-    !name ||
-    !type
-  )
-    return undefined;
-  return {
-    property: property.name,
-    name,
-    type: SERIALS[type.toLowerCase()] ?? type,
-    nullable: property.nullable === true,
-  };
+  const inColumns = property.kind === ReferenceKind.EMBEDDED && !property.object;
+  if (property.persist === false || inColumns || property.fieldNames?.length !== 1 || !name || !type) return undefined;
+  return { property: property.name, name, type, cast: type, nullable: property.nullable === true };
 }
 
 /** MikroORM's own types for scalars: they only change the JavaScript side, never what is stored. A host's may share a name. */

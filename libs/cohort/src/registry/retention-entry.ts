@@ -1,19 +1,34 @@
+import type { AnonymiseFactoryClass } from '../decorators/annotation-store.js';
 import type { AuditRowDetail, AnonymiseMethod } from '../domain/strategy.js';
 
-/** A mapped column. `type` is the store type as the ORM model has it, without schema of its own. */
+/** A mapped column: as the ORM model has it while start-up checks the model, then as it is installed. */
 export interface RetainedColumn {
   readonly property: string;
   readonly name: string;
+  /** Installed: through domains, without schema or length, such as 'bigint' or 'citext'. */
   readonly type: string;
+  /** The type for a cast of a parameter: SQL, qualified, without length. */
+  readonly cast: string;
   readonly nullable: boolean;
 }
 
 /** How a column reads after anonymising. */
-export interface ColumnScrub {
+export type ColumnScrub = LiteralScrub | FactoryScrub;
+
+export interface LiteralScrub {
   readonly column: RetainedColumn;
   readonly method: AnonymiseMethod;
   /** As it is stored: a converter of the property has been applied. Undefined for NULL. */
   readonly literal: string | undefined;
+}
+
+export interface FactoryScrub {
+  readonly column: RetainedColumn;
+  readonly factory: AnonymiseFactoryClass;
+  /** What the application's value is stored as, by the property's own converter. */
+  readonly toStored: (value: unknown) => unknown;
+  /** The application's value of what the driver read. */
+  readonly fromStored: (stored: unknown) => unknown;
 }
 
 /** All that the engine needs to know of one retained entity. Physical names come from the ORM model alone. */
@@ -28,6 +43,8 @@ export interface RetentionEntry {
   readonly schema: string;
   readonly table: string;
   readonly recordId: RetainedColumn;
+  /** Whether the id is unique by itself only in what the host says; its key has the partition columns beside it. */
+  readonly uniqueAcrossPartitions: boolean;
   /** Null: the entity is tenantless. */
   readonly tenant: RetainedColumn | null;
   readonly anchor: RetainedColumn;

@@ -39,6 +39,15 @@ export function buildRegistry(orm: OrmModel, conventions: ConventionNames, probl
   return Object.freeze({ entries: Object.freeze(entries), cohortSchema, find: finder(entries, schemas) });
 }
 
+/** The registry with every entry replaced by the one in its place. */
+export function withEntries(registry: RetentionRegistry, entries: readonly RetentionEntry[]): RetentionRegistry {
+  const find = (entity: object | string) => {
+    const entry = registry.find(entity);
+    return entry && entries[registry.entries.indexOf(entry)];
+  };
+  return Object.freeze({ ...registry, entries: Object.freeze(entries), find });
+}
+
 /** The entry of a class, an EntitySchema or an entity id, for calls that name one. */
 export function requireEntry(registry: RetentionRegistry, entity: object | string): RetentionEntry {
   const entry = registry.find(entity);

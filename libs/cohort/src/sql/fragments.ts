@@ -24,18 +24,9 @@ export function recordIdText(alias: string, entry: RetentionEntry): Fragment {
   return sql`${columnOf(alias, entry.recordId)}::pg_catalog.text`;
 }
 
-const TYPE = /^[a-z_][a-z0-9_ ]*(\.[a-z_][a-z0-9_]*)?(\(\d+(,\s*\d+)?\))?( with(out)? time zone)?(\[\])?$/i;
-const WITHOUT_MODIFIER: Readonly<Record<string, string>> = { char: 'bpchar', character: 'bpchar', bit: 'varbit' };
-
-/**
- * A column's type for a cast of a parameter, without its length: an explicit cast to varchar(5) cuts silently, an
- * assignment raises 22001. The text comes from the ORM model and is checked before it becomes SQL.
- */
-export function castType(column: Pick<RetainedColumn, 'type' | 'name'>): Fragment {
-  if (!TYPE.test(column.type))
-    throw new Error(`Column ${column.name} has a type that cannot be written in a cast: ${column.type}`);
-  const bare = column.type.replace(/\s*\([^)]*\)/, '');
-  return sql.raw(WITHOUT_MODIFIER[bare.toLowerCase()] ?? bare);
+/** A column's type for a cast of a parameter, as the catalog has it. */
+export function castType(column: Pick<RetainedColumn, 'cast'>): Fragment {
+  return sql.raw(column.cast);
 }
 
 /** Instants travel as ISO text: a Date would be written in the process's own zone. */

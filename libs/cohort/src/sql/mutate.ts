@@ -1,13 +1,14 @@
 import { sql } from 'kysely';
-import { AnonymiseMethod, Strategy } from '../domain/strategy.js';
-import type { RetentionEntry } from '../registry/retention-entry.js';
-import { type Fragment, castType, cohortTable, recordIdText, retainedTable } from './fragments.js';
+import { Strategy } from '../domain/strategy.js';
+import type { RetainedColumn, RetentionEntry } from '../registry/retention-entry.js';
+import { type Fragment, castType, cohortTable, columnOf, recordIdText, retainedTable } from './fragments.js';
 import { type Fence, fenceCte } from './lanes.js';
 import {
   type Exclusions,
   type LockedRows,
   type Selection,
   type TenantSlice,
+  belongs,
   eligible,
   isLocked,
   tenantRows,
@@ -21,13 +22,60 @@ export interface BookedSlice extends TenantSlice {
   readonly rowDetail: boolean;
 }
 
+/** What is written to one scrubbed column, as text: the same for all rows, one value a tenant, or one a row. */
+export type ScrubValue = { readonly column: RetainedColumn } & (
+  | { readonly all: string | null }
+  | { readonly perSlice: readonly (string | null)[] }
+  | { readonly perRow: readonly (string | null)[] }
+);
+
 export interface Mutation {
   readonly selection: Selection<BookedSlice>;
   readonly locked: LockedRows;
+  /** For anonymising alone. `perSlice` goes with the slices, `perRow` with `rows`. */
+  readonly scrubs: readonly ScrubValue[];
+  /** The places of the locked rows, where values differ between rows. */
+  readonly rows: readonly RowPlace[];
   readonly exclusions: Exclusions;
   readonly fence: Fence;
   readonly passId: string;
   readonly now: Date;
+}
+
+/** Where one row stands. */
+export interface RowPlace {
+  readonly tid: string;
+  readonly oid: string;
+}
+
+/** A locked row as a factory needs it. */
+export interface OriginalRow extends RowPlace {
+  /** Its tenant, as an index into the slices. */
+  readonly slice: number;
+  /** The columns asked for, as the driver reads them. */
+  readonly values: readonly unknown[];
+}
+
+/** The locked rows with their present values in some columns. */
+export async function selectOriginals(
+  tx: Executor,
+  selection: Selection,
+  locked: LockedRows,
+  columns: readonly RetainedColumn[],
+): Promise<OriginalRow[]> {
+  const { entry } = selection;
+  const values = columns.map((column, index) => sql`, ${columnOf('t', column)} as ${sql.id(`value${index}`)}`);
+  const { rows } = await sql<Record<string, unknown> & { tid: string; oid: string; ord: string }>`
+    select t.ctid::pg_catalog.text as tid, t.tableoid::pg_catalog.text as oid, p.ord ${sql.join(values, sql``)}
+    from (${tenantRows(selection)}) as p
+    join ${retainedTable(entry)} as t on ${isLocked(locked)} and ${belongs(selection) ?? sql`true`}
+    order by ${columnOf('t', entry.anchor)}, ${columnOf('t', entry.recordId)}`.execute(tx);
+  return rows.map((row) => ({
+    tid: row.tid,
+    oid: row.oid,
+    slice: Number(row.ord) - 1,
+    values: columns.map((_, index) => row[`value${index}`]),
+  }));
 }
 
 export interface MutationResult {
@@ -46,10 +94,13 @@ export async function mutateLocked(tx: Executor, mutation: Mutation): Promise<Mu
   const wantsDetail = slices.some((slice) => slice.rowDetail);
   const { rows } = await sql<{ fenced: string; changed: string }>`
     with fence as materialized (${fenceCte(fence, cohortSchema)}),
-    p as materialized (${tenantRows(selection, [
+    ${rowValues(mutation)}p as materialized (${tenantRows(selection, [
       { name: 'sweep_id', array: sql`${slices.map((slice) => slice.sweepId)}::pg_catalog.uuid[]` },
       { name: 'row_detail', array: sql`${slices.map((slice) => slice.rowDetail)}::pg_catalog.bool[]` },
       { name: 'tenant_id', array: sql`${slices.map((slice) => slice.tenantId)}::pg_catalog.text[]` },
+      ...mutation.scrubs.flatMap((scrub, index) =>
+        'perSlice' in scrub ? [textArray(`value${index}`, scrub.perSlice)] : [],
+      ),
     ])}),
     changed as (
       ${change(mutation)}
@@ -68,13 +119,34 @@ export async function mutateLocked(tx: Executor, mutation: Mutation): Promise<Mu
   return { fenced: row.fenced === '1', changed: Number(row.changed) };
 }
 
-function change({ selection, locked, exclusions, now }: Mutation): Fragment {
+function textArray(name: string, values: readonly (string | null)[]) {
+  return { name, array: sql`${[...values]}::pg_catalog.text[]` };
+}
+
+/** A CTE with the values of every row, by its place. */
+function rowValues({ scrubs, rows }: Mutation): Fragment {
+  if (rows.length === 0) return sql``;
+  const columns = [
+    { name: 'tid', array: sql`${rows.map((row) => row.tid)}::pg_catalog.tid[]` },
+    { name: 'oid', array: sql`${rows.map((row) => row.oid)}::pg_catalog.oid[]` },
+    ...scrubs.flatMap((scrub, index) => ('perRow' in scrub ? [textArray(`value${index}`, scrub.perRow)] : [])),
+  ];
+  const arrays = columns.map((column) => sql`pg_catalog.unnest(${column.array})`);
+  const names = columns.map((column) => sql.id(column.name));
+  return sql`v as materialized (select v.* from rows from (${sql.join(arrays)}) as v(${sql.join(names)})),
+    `;
+}
+
+function change(mutation: Mutation): Fragment {
+  const { selection, locked, exclusions, now, rows } = mutation;
   const { entry, strategy } = selection;
   const where = sql`where ${isLocked(locked)}
         and ${eligible(selection, exclusions)}`;
   if (strategy === Strategy.Purge) return sql`delete from ${retainedTable(entry)} as t using fence, p ${where}`;
-  const assignments = strategy === Strategy.SoftDelete ? softDeletion(entry, now) : anonymisation(entry, now);
-  return sql`update ${retainedTable(entry)} as t set ${sql.join(assignments)} from fence, p ${where}`;
+  const assignments = strategy === Strategy.SoftDelete ? softDeletion(entry, now) : anonymisation(mutation);
+  const ofTheRow = rows.length > 0 ? sql` and t.ctid = v.tid and t.tableoid = v.oid` : sql``;
+  return sql`update ${retainedTable(entry)} as t set ${sql.join(assignments)}
+      from fence, p${rows.length > 0 ? sql`, v` : sql``} ${where}${ofTheRow}`;
 }
 
 function softDeletion(entry: RetentionEntry, now: Date): Fragment[] {
@@ -84,12 +156,12 @@ function softDeletion(entry: RetentionEntry, now: Date): Fragment[] {
   ];
 }
 
-function anonymisation(entry: RetentionEntry, now: Date): Fragment[] {
-  const values = entry.scrubs.map((scrub) => {
-    const value = scrub.method === AnonymiseMethod.Null ? null : (scrub.literal ?? '');
+function anonymisation({ selection, scrubs, now }: Mutation): Fragment[] {
+  const values = scrubs.map((scrub, index) => {
+    const value = 'all' in scrub ? sql`${scrub.all}` : sql.id('perSlice' in scrub ? 'p' : 'v', `value${index}`);
     return sql`${sql.id(scrub.column.name)} = ${value}::${castType(scrub.column)}`;
   });
-  return [...values, stamp(entry.anonymisedAt!.name, now)];
+  return [...values, stamp(selection.entry.anonymisedAt!.name, now)];
 }
 
 function stamp(column: string, now: Date): Fragment {

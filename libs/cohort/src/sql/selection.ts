@@ -46,7 +46,7 @@ export function tenantRows(selection: Selection, extra: readonly { name: string;
 }
 
 /** The row belongs to the tenant `p`. */
-function belongs(selection: Selection): Fragment | null {
+export function belongs(selection: Selection): Fragment | null {
   return selection.entry.tenant ? sql`${columnOf('t', selection.entry.tenant)} = p.tenant` : null;
 }
 
@@ -90,8 +90,8 @@ export interface LockedRows {
   /** The table that all of them lie in. Null: there are several, and `oids` has one for every place. */
   readonly oid: string | null;
   readonly oids: string | null;
-  /** The last tenant reached, as an index into the slices; earlier ones have nothing left in this snapshot. */
-  readonly lastSlice: number;
+  /** The tenants that they belong to, as indexes into the slices, in order. */
+  readonly slices: readonly number[];
   /** Ids of the rows, as text, where they were asked for. */
   readonly recordIds: readonly string[];
 }
@@ -112,12 +112,12 @@ export async function lockCandidates(
   request: LockRequest,
 ): Promise<LockedRows | null> {
   const { rows } = await sql<
-    Record<'count' | 'tids' | 'last', string> & Record<'oid' | 'oids', string | null> & { ids: string[] | null }
+    Record<'count' | 'tids', string> & Record<'oid' | 'oids', string | null> & { ords: string[]; ids: string[] | null }
   >`
     select pg_catalog.count(*) as count, pg_catalog.array_agg(c.tid)::pg_catalog.text as tids,
       case when pg_catalog.min(c.oid) = pg_catalog.max(c.oid) then pg_catalog.min(c.oid)::pg_catalog.text end as oid,
       case when pg_catalog.min(c.oid) < pg_catalog.max(c.oid) then pg_catalog.array_agg(c.oid)::pg_catalog.text end as oids,
-      pg_catalog.max(c.ord) as last,
+      pg_catalog.array_agg(distinct c.ord) as ords,
       ${request.withIds ? sql`pg_catalog.array_agg(c.record_id)` : sql`null::pg_catalog.text[]`} as ids
     from (${request.tenantByTenant ? tenantByTenant(selection, request) : acrossTenants(selection, request)}) as c`.execute(
     tx,
@@ -129,7 +129,7 @@ export async function lockCandidates(
     tids: row.tids,
     oid: row.oid,
     oids: row.oids,
-    lastSlice: Number(row.last) - 1,
+    slices: row.ords.map((ord) => Number(ord) - 1),
     recordIds: row.ids ?? [],
   };
 }

@@ -19,7 +19,13 @@ import {
 } from './selection.js';
 import type { Executor } from './transaction.js';
 
-const column = (name: string, type: string, nullable = false) => ({ property: name, name, type, nullable });
+const column = (name: string, type: string, nullable = false) => ({
+  property: name,
+  name,
+  type,
+  cast: `pg_catalog.${type}`,
+  nullable,
+});
 
 const NOTE: RetentionEntry = {
   entityClass: class {},
@@ -30,6 +36,7 @@ const NOTE: RetentionEntry = {
   schema: 'app',
   table: 'notes',
   recordId: column('id', 'uuid'),
+  uniqueAcrossPartitions: false,
   tenant: column('tenant_id', 'uuid'),
   anchor: column('created_at', 'timestamptz', true),
   softDeleteFlag: column('is_deleted', 'boolean'),
@@ -87,7 +94,7 @@ const EXCLUSIONS = {
 };
 const NONE = { refused: [], keyPaths: [] };
 const FENCE = { passId: 'p', lane: 1, token: 't' };
-const LOCKED: LockedRows = { count: 1, tids: '{"(0,1)"}', oid: null, oids: '{1}', lastSlice: 0, recordIds: [] };
+const LOCKED: LockedRows = { count: 1, tids: '{"(0,1)"}', oid: null, oids: '{1}', slices: [0], recordIds: [] };
 const NOW = new Date('2026-06-30T00:00:00Z');
 
 const selectionOf = (entry: RetentionEntry, strategy: Selection['strategy'], rowDetail = false) => ({
@@ -96,9 +103,15 @@ const selectionOf = (entry: RetentionEntry, strategy: Selection['strategy'], row
   cohortSchema: 'retention',
   slices: [{ tenantId: 'x', sweepId: 's', cutoff: NOW, rowDetail }],
 });
+const SCRUBS: Mutation['scrubs'] = [
+  { column: NOTE.scrubs[0]!.column, all: null },
+  { column: NOTE.scrubs[1]!.column, all: 'XX' },
+];
 const mutation = (entry: RetentionEntry, strategy: Selection['strategy'], rowDetail = false): Mutation => ({
   selection: selectionOf(entry, strategy, rowDetail),
   locked: LOCKED,
+  scrubs: strategy === 'anonymise' ? SCRUBS : [],
+  rows: [],
   exclusions: NONE,
   fence: FENCE,
   passId: 'p',

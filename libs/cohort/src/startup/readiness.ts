@@ -1,20 +1,27 @@
 import { type MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
 import { CohortConfigurationError, describeValue } from '../cohort.errors.js';
 import { type CohortOptions, resolveOptions } from '../cohort.options.js';
+import { Strategy } from '../domain/strategy.js';
 import { RetentionRuleProvider } from '../domain/rule-provider.js';
 import { StaticRuleProvider } from '../domain/static-rules.js';
 import { type EngineContext, type EngineLogger, type Probe, inLedger } from '../engine/context.js';
 import { openRuleBook } from '../engine/rule-book.js';
 import { loadTableFacts, orderByForeignKeys, ownTableProblems, unindexedKeys } from '../engine/table-facts.js';
-import { buildRegistry } from '../registry/retention-registry.js';
+import { buildRegistry, withEntries } from '../registry/retention-registry.js';
 import { selectDeadlockTimeout } from '../sql/catalog.js';
+import { type ColumnRow, selectColumns, selectUniqueIndexes } from '../sql/columns.js';
+import { checkColumns, columnsOf, withInstalled } from './check-columns.js';
+import { type FindFactories, resolveFactories } from './check-factories.js';
 import { checkStrategies } from './check-strategies.js';
+import { checkRecordIdIsUnique, checkScrubsStayUnique, reservedByTrash } from './check-uniqueness.js';
 
 export interface ReadinessInput {
   readonly orm: MikroORM;
   readonly options: CohortOptions;
   readonly logger: EngineLogger;
   readonly newId: () => string;
+  /** Default: there are none. */
+  readonly findFactories?: FindFactories | undefined;
   readonly probe?: Probe | undefined;
 }
 
@@ -37,14 +44,14 @@ export class Readiness {
   }
 
   async #check(): Promise<EngineContext> {
-    const ctx = checkModel(this.input);
+    const ctx = await checkTables(checkModel(this.input));
     await checkSchema(ctx);
     return ctx;
   }
 }
 
 /** Everything that needs no database. */
-function checkModel({ orm, options, logger, newId, probe }: ReadinessInput): EngineContext {
+function checkModel({ orm, options, logger, newId, findFactories, probe }: ReadinessInput): EngineContext {
   const driver: object = orm.driver;
   if (!(driver instanceof PostgreSqlDriver)) {
     throw new CohortConfigurationError([
@@ -72,8 +79,41 @@ function checkModel({ orm, options, logger, newId, probe }: ReadinessInput): Eng
   const rules = provider && openRuleBook(provider, registry, problems);
   if (rules)
     for (const entry of registry.entries) problems.push(...checkStrategies(entry, rules.strategiesOf(entry.category)));
+  const strategiesOf = (category: string) => rules?.strategiesOf(category) ?? [];
+  const factories = resolveFactories(registry.entries, strategiesOf, findFactories ?? (() => []), problems);
   if (problems.length > 0 || !rules) throw new CohortConfigurationError(problems);
-  return { orm, registry, rules, settings, logger, newId, probe };
+  return { orm, registry, rules, settings, factories, logger, newId, probe };
+}
+
+/** The model's columns as they are installed. Tables that do not exist are left to the check of the schema. */
+async function checkTables(ctx: EngineContext): Promise<EngineContext> {
+  const { entries } = ctx.registry;
+  const asked = entries.flatMap((entry) => columnsOf(entry).map((column) => ({ entry, column })));
+  const { columns, indexes } = await inLedger(ctx, async (tx) => ({
+    columns: await selectColumns(
+      tx,
+      asked.map(({ entry, column }) => ({ schema: entry.schema, table: entry.table, column: column.name })),
+    ),
+    indexes: await selectUniqueIndexes(tx, entries),
+  }));
+  const installed = new Map(entries.map((entry) => [entry, new Map<string, ColumnRow>()]));
+  for (const row of columns) {
+    const { entry, column } = asked[row.ord]!;
+    installed.get(entry)!.set(column.name, row);
+  }
+  const problems: string[] = [];
+  const located = entries.map((entry, table) => {
+    const found = installed.get(entry)!;
+    if (found.size === 0) return entry;
+    const own = indexes.filter((index) => index.table === table);
+    const strategies = ctx.rules.strategiesOf(entry.category);
+    problems.push(...checkColumns(entry, found, strategies), ...checkRecordIdIsUnique(entry, own));
+    if (strategies.includes(Strategy.Anonymise)) problems.push(...checkScrubsStayUnique(entry, own, ctx.factories));
+    reservedByTrash(entry, own, strategies).forEach((warning) => ctx.logger.warn(warning));
+    return withInstalled(entry, found);
+  });
+  if (problems.length > 0) throw new CohortConfigurationError(problems);
+  return { ...ctx, registry: withEntries(ctx.registry, located) };
 }
 
 /** Everything that only the database can tell. Nothing is ever created or altered. */

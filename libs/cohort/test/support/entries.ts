@@ -6,6 +6,7 @@ export const column = (property: string, type: string, nullable = false): Retain
   property,
   name: property,
   type,
+  cast: `pg_catalog.${type}`,
   nullable,
 });
 
@@ -20,6 +21,7 @@ export function anEntry(entityName: string, change: Partial<RetentionEntry> = {}
     schema: 'public',
     table: entityName.toLowerCase(),
     recordId: column('id', 'uuid'),
+    uniqueAcrossPartitions: false,
     tenant: column('tenantId', 'text'),
     anchor: column('createdAt', 'timestamptz'),
     softDeleteFlag: null,

@@ -25,6 +25,8 @@ export interface HostOptions {
   /** An existing database instead of a new one. */
   readonly url?: string;
   readonly probe?: Probe;
+  /** Anonymise factories, as the host's container would have them. */
+  readonly factories?: readonly object[];
   /** More of the MikroORM configuration. */
   readonly orm?: { readonly driverOptions?: object; readonly sessionContext?: 'transaction' | 'connection' };
 }
@@ -64,7 +66,14 @@ export async function startHost(input: HostOptions): Promise<Host> {
     warn: (message) => void logs.push(message),
     error: (message, error) => void logs.push(`${message}: ${(error as Error)?.message}`),
   };
-  const readiness = new Readiness({ orm, options: input.options, logger, newId: randomUUID, probe: input.probe });
+  const readiness = new Readiness({
+    orm,
+    options: input.options,
+    logger,
+    newId: randomUUID,
+    findFactories: (type) => (input.factories ?? []).filter((factory) => factory.constructor === type),
+    probe: input.probe,
+  });
   return {
     url,
     orm,

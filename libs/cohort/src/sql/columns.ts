@@ -1,0 +1,148 @@
+import { sql } from 'kysely';
+import type { Executor } from './transaction.js';
+
+export interface ColumnQuery {
+  readonly schema: string;
+  readonly table: string;
+  readonly column: string;
+}
+
+/** A column as it is installed. */
+export interface ColumnRow {
+  /** Place of the question in the list asked. */
+  readonly ord: number;
+  /** Its type, through domains, without schema: 'bigint', 'citext'. */
+  readonly type: string;
+  /** Its own type, qualified and quoted, for a cast. Without a length: an explicit cast would cut silently. */
+  readonly cast: string;
+  readonly nullable: boolean;
+  /** Whether the database alone writes it. */
+  readonly generated: boolean;
+  /** Whether its text depends on settings of the session, itself or anything it is made of. */
+  readonly sessionDependent: boolean;
+}
+
+const SESSION_DEPENDENT = [
+  ...([
+    'timestamp',
+    'timestamptz',
+    'date',
+    'time',
+    'timetz',
+    'interval',
+    'float4',
+    'float8',
+    'money',
+    'bytea',
+  ] as const),
+];
+
+/** What the catalog says of columns; those that do not exist are left out. */
+export async function selectColumns(tx: Executor, columns: readonly ColumnQuery[]): Promise<ColumnRow[]> {
+  const { rows } = await sql<Omit<ColumnRow, 'ord'> & { ord: string }>`
+    with recursive asked as materialized (
+      select r.ord, a.atttypid as type_oid, a.attnotnull, a.attgenerated, a.attidentity
+      from rows from (
+        pg_catalog.unnest(${columns.map((each) => each.schema)}::pg_catalog.text[]),
+        pg_catalog.unnest(${columns.map((each) => each.table)}::pg_catalog.text[]),
+        pg_catalog.unnest(${columns.map((each) => each.column)}::pg_catalog.text[])
+      ) with ordinality as r(schema, name, column_name, ord)
+      join pg_catalog.pg_namespace as n on n.nspname = r.schema
+      join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
+      join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attname = r.column_name and a.attnum > 0 and not a.attisdropped
+    ),
+    -- everything a type is made of; base is true as long as only domains were passed
+    part(root, oid, base) as (
+      select k.type_oid, k.type_oid, true from asked as k
+      union
+      select p.root, inner_type.oid, p.base and t.typtype = 'd'
+      from part as p
+      join pg_catalog.pg_type as t on t.oid = p.oid
+      cross join lateral (
+        select t.typbasetype as oid where t.typtype = 'd'
+        union all select t.typelem where t.typcategory = 'A'
+        union all select g.rngsubtype from pg_catalog.pg_range as g where t.oid in (g.rngtypid, g.rngmultitypid)
+        union all select f.atttypid from pg_catalog.pg_attribute as f
+          where t.typtype = 'c' and f.attrelid = t.typrelid and f.attnum > 0 and not f.attisdropped
+      ) as inner_type
+    )
+    select k.ord,
+      case when b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace then pg_catalog.format_type(b.oid, null) else b.typname end as type,
+      pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(own.typname) as "cast",
+      not k.attnotnull as nullable, k.attgenerated <> '' or k.attidentity = 'a' as generated,
+      exists (
+        select 1 from part as p
+        join pg_catalog.pg_type as t on t.oid = p.oid
+        where p.root = k.type_oid and t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace
+          and t.typname = any(${SESSION_DEPENDENT}::pg_catalog.text[])
+      ) as "sessionDependent"
+    from asked as k
+    join pg_catalog.pg_type as own on own.oid = k.type_oid
+    join pg_catalog.pg_namespace as n on n.oid = own.typnamespace
+    join part as p on p.root = k.type_oid and p.base
+    join pg_catalog.pg_type as b on b.oid = p.oid and b.typtype <> 'd'
+    order by k.ord`.execute(tx);
+  return rows.map((row) => ({ ...row, ord: Number(row.ord) - 1 }));
+}
+
+/** A unique or exclusion constraint, or a bare unique index. */
+export interface UniqueIndexRow {
+  readonly table: number;
+  readonly name: string;
+  /** Its key columns, in order; null for an expression. */
+  readonly columns: readonly (string | null)[];
+  /** Every column that it, its expressions or its predicate name. */
+  readonly mentions: readonly string[];
+  /** '' for a whole index. */
+  readonly predicate: string;
+  readonly primary: boolean;
+  /** Whether two NULLs count as equal. */
+  readonly nullsEqual: boolean;
+  /** Whether it keeps rows apart by other operators than equality. */
+  readonly exclusion: boolean;
+  /** Columns that the table is partitioned by. */
+  readonly partitionColumns: readonly string[];
+}
+
+/** What keeps rows of the given tables apart. */
+export async function selectUniqueIndexes(
+  tx: Executor,
+  tables: readonly Omit<ColumnQuery, 'column'>[],
+): Promise<UniqueIndexRow[]> {
+  const { rows } = await sql<Omit<UniqueIndexRow, 'table'> & { ord: string }>`
+    select r.ord, x.relname as name,
+      array(
+        select a.attname::pg_catalog.text from pg_catalog.generate_series(0, i.indnkeyatts - 1) as k(position)
+        left join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum = i.indkey[k.position] and a.attnum > 0
+        order by k.position
+      ) as columns,
+      array(
+        select distinct a.attname::pg_catalog.text from pg_catalog.pg_attribute as a
+        where a.attrelid = c.oid and a.attnum > 0 and (
+          a.attnum = any(i.indkey[0:i.indnkeyatts - 1]) or exists (
+            select 1 from pg_catalog.pg_depend as d
+            where (i.indexprs is not null or i.indpred is not null) and d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+              and d.objid = i.indexrelid and d.refobjid = c.oid and d.refobjsubid = a.attnum
+          ))
+      ) as mentions,
+      coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '') as predicate, i.indisprimary as primary,
+      -- the column came with version 15
+      coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::pg_catalog.bool, false) as "nullsEqual",
+      i.indisexclusion as exclusion,
+      array(
+        select a.attname::pg_catalog.text from pg_catalog.pg_partitioned_table as p
+        cross join lateral pg_catalog.unnest(p.partattrs) as k(attnum)
+        join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum = k.attnum
+        where p.partrelid = c.oid
+      ) as "partitionColumns"
+    from rows from (
+      pg_catalog.unnest(${tables.map((each) => each.schema)}::pg_catalog.text[]),
+      pg_catalog.unnest(${tables.map((each) => each.table)}::pg_catalog.text[])
+    ) with ordinality as r(schema, name, ord)
+    join pg_catalog.pg_namespace as n on n.nspname = r.schema
+    join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
+    join pg_catalog.pg_index as i on i.indrelid = c.oid and (i.indisunique or i.indisexclusion) and i.indisvalid and i.indisready
+    join pg_catalog.pg_class as x on x.oid = i.indexrelid
+    order by r.ord, x.relname`.execute(tx);
+  return rows.map(({ ord, ...row }) => ({ ...row, table: Number(ord) - 1 }));
+}
