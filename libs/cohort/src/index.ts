@@ -10,7 +10,6 @@ export {
   RuleResolutionError,
   RunLostError,
 } from './cohort.errors.js';
-export type { AnonymiseFactoryClass } from './decorators/annotation-store.js';
 export {
   Anonymise,
   AnonymiseWith,
@@ -29,7 +28,12 @@ export {
   RetentionTenantless,
 } from './decorators/retain.js';
 export { retain, type RetainOptionsOf } from './decorators/retain-schema.js';
-export type { AnonymiseFactory, AnonymiseFactoryContext, AnonymiseFactoryMode } from './domain/anonymise-factory.js';
+export type {
+  AnonymiseFactory,
+  AnonymiseFactoryClass,
+  AnonymiseFactoryContext,
+  AnonymiseFactoryMode,
+} from './domain/anonymise-factory.js';
 export {
   RetentionCategoryCapabilities,
   RetentionRule,

@@ -1,9 +1,8 @@
 import type { AuditRowDetail, AnonymiseMethod } from '../domain/strategy.js';
-import type { AnonymiseFactory } from '../domain/anonymise-factory.js';
+import type { AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 
 /** The class or EntitySchema that an annotation was written on. */
 export type AnnotationTarget = object;
-export type AnonymiseFactoryClass = abstract new (...args: never[]) => AnonymiseFactory;
 
 export type PropertyRole = 'recordId' | 'tenant' | 'softDelete' | 'deletedAt' | 'anonymisedAt';
 

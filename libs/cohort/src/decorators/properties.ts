@@ -1,6 +1,7 @@
+import type { AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 import { InvalidArgumentError } from '../cohort.errors.js';
 import { AnonymiseMethod, isOneOf } from '../domain/strategy.js';
-import { type AnonymiseFactoryClass, type PropertyRole, ownAnnotations } from './annotation-store.js';
+import { type PropertyRole, ownAnnotations } from './annotation-store.js';
 import { requireOptions, requireText } from '../domain/arguments.js';
 
 type PropertyMarker = (target: object, property: string) => void;

@@ -1,13 +1,8 @@
+import type { AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 import type { EntitySchema } from '@mikro-orm/core';
 import { InvalidArgumentError } from '../cohort.errors.js';
 import type { AnonymiseMethod, AuditRowDetail } from '../domain/strategy.js';
-import {
-  type AnonymiseFactoryClass,
-  type PropertyRole,
-  type RoleMarker,
-  type Scrub,
-  ownAnnotations,
-} from './annotation-store.js';
+import { type PropertyRole, type RoleMarker, type Scrub, ownAnnotations } from './annotation-store.js';
 import { requireScrub } from './properties.js';
 import { requireOptions, requireText } from '../domain/arguments.js';
 import { requireEntityId, retainAnnotation } from './retain.js';

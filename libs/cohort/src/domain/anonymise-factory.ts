@@ -14,3 +14,5 @@ export interface AnonymiseFactory {
   readonly mode?: AnonymiseFactoryMode;
   create(context: AnonymiseFactoryContext): unknown;
 }
+
+export type AnonymiseFactoryClass = abstract new (...args: never[]) => AnonymiseFactory;

@@ -1,6 +1,5 @@
 import type { MikroORM } from '@mikro-orm/postgresql';
-import type { AnonymiseFactoryClass } from '../decorators/annotation-store.js';
-import type { AnonymiseFactory } from '../domain/anonymise-factory.js';
+import type { AnonymiseFactory, AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 import type { RetentionRegistry } from '../registry/retention-registry.js';
 import { type Executor, inTransaction } from '../sql/transaction.js';
 import type { RuleBook } from './rule-book.js';

@@ -11,7 +11,7 @@ export interface ScrubValues {
 }
 
 /** A factory returned what no column can hold. Says nothing of the value. */
-export class FactoryValueError extends Error {
+class FactoryValueError extends Error {
   constructor(property: string, returned: string) {
     super(`The factory of '${property}' returned ${returned}; wanted: a value of the property, or null.`);
   }

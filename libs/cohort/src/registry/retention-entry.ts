@@ -1,4 +1,4 @@
-import type { AnonymiseFactoryClass } from '../decorators/annotation-store.js';
+import type { AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 import type { AuditRowDetail, AnonymiseMethod } from '../domain/strategy.js';
 
 /** A mapped column: as the ORM model has it while start-up checks the model, then as it is installed. */

@@ -1,6 +1,5 @@
 import { describeValue } from '../cohort.errors.js';
-import type { AnonymiseFactoryClass } from '../decorators/annotation-store.js';
-import type { AnonymiseFactory } from '../domain/anonymise-factory.js';
+import type { AnonymiseFactory, AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 import { Strategy } from '../domain/strategy.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 
