@@ -2,47 +2,114 @@ import { randomUUID } from 'node:crypto';
 import { MikroORM } from '@mikro-orm/core';
 import { getMikroORMToken } from '@mikro-orm/nestjs';
 import type { MikroORM as PostgreSqlMikroORM } from '@mikro-orm/postgresql';
-import { type DynamicModule, Inject, Injectable, Logger, Module, type OnApplicationBootstrap } from '@nestjs/common';
+import {
+  ConfigurableModuleBuilder,
+  type DynamicModule,
+  Inject,
+  Injectable,
+  Logger,
+  Module,
+  type OnApplicationBootstrap,
+} from '@nestjs/common';
+import { DiscoveryModule, DiscoveryService } from '@nestjs/core';
+import { CohortConfigurationError, describeValue } from './cohort.errors.js';
 import type { CohortOptions } from './cohort.options.js';
 import type { EngineLogger } from './engine/context.js';
 import { RetentionPreview } from './sweeps/retention-preview.js';
 import { RetentionSweep } from './sweeps/retention-sweep.js';
 import { RetentionHolds } from './holds/retention-holds.js';
 import { RetentionLedger } from './ledger/retention-ledger.js';
-import { Readiness } from './startup/readiness.js';
+import { type FindInstances, Readiness } from './startup/readiness.js';
+
+const ORM = Symbol('the MikroORM instance that Cohort works in');
+const PORTS = [RetentionPreview, RetentionSweep, RetentionHolds, RetentionLedger];
+
+const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<
+  Omit<CohortOptions, 'contextName'>
+>()
+  .setClassMethodName('forRoot')
+  .setFactoryMethodName('createCohortOptions')
+  .setExtras<{ contextName?: string | undefined }>({ contextName: undefined }, (definition, { contextName }) => ({
+    ...definition,
+    global: true,
+    providers: [...(definition.providers ?? []), { provide: ORM, useExisting: ormToken(contextName) }],
+  }))
+  .build();
 
 /** Fails the host's start on a wrong configuration, model or schema; direct callers are guarded by the same check. */
 @Injectable()
 class StartupValidation implements OnApplicationBootstrap {
-  constructor(@Inject(Readiness) private readonly readiness: Readiness) {}
+  constructor(
+    @Inject(Readiness) private readonly readiness: Readiness,
+    @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
+  ) {}
 
   async onApplicationBootstrap(): Promise<void> {
+    const modules = instancesIn(this.discovery)(StartupValidation).length;
+    if (modules > 1)
+      throw new CohortConfigurationError([`CohortModule is imported ${modules} times; a host has one Cohort.`]);
     await this.readiness.context();
   }
 }
 
-const PORTS = [RetentionPreview, RetentionSweep, RetentionHolds, RetentionLedger];
-
-/** Data retention for the host's MikroORM entities. Import it once, beside MikroOrmModule. */
-@Module({})
-export class CohortModule {
-  static forRoot(options: CohortOptions): DynamicModule {
-    return {
-      module: CohortModule,
-      global: true,
-      providers: [
-        {
-          provide: Readiness,
-          inject: [options?.contextName ? getMikroORMToken(options.contextName) : MikroORM],
-          useFactory: (orm: PostgreSqlMikroORM) =>
-            new Readiness({ orm, options, logger: engineLogger(), newId: randomUUID }),
-        },
-        StartupValidation,
-        ...PORTS,
-      ],
-      exports: PORTS,
-    };
+/**
+ * Data retention for the host's MikroORM entities. Import it once, beside MikroOrmModule: with `forRoot(options)`, or with
+ * `forRootAsync({ useFactory | useClass | useExisting, inject, imports, contextName })`, whose classes implement
+ * `createCohortOptions()`.
+ */
+@Module({
+  imports: [DiscoveryModule],
+  providers: [
+    {
+      provide: Readiness,
+      inject: [ORM, MODULE_OPTIONS_TOKEN, DiscoveryService],
+      useFactory: (orm: PostgreSqlMikroORM, options: CohortOptions, discovery: DiscoveryService) =>
+        new Readiness({
+          orm,
+          options: requireNoContext(options),
+          logger: engineLogger(),
+          newId: randomUUID,
+          findInstances: instancesIn(discovery),
+        }),
+    },
+    StartupValidation,
+    ...PORTS,
+  ],
+  exports: PORTS,
+})
+export class CohortModule extends ConfigurableModuleClass {
+  static override forRoot(options: CohortOptions): DynamicModule {
+    // Start-up names what is wrong with options that are no object.
+    return super.forRoot(options ?? ({} as CohortOptions));
   }
+}
+
+function ormToken(contextName: unknown): string | typeof MikroORM {
+  if (contextName === undefined) return MikroORM;
+  if (typeof contextName === 'string' && contextName !== '') return getMikroORMToken(contextName) as string;
+  throw new CohortConfigurationError([
+    `contextName is ${describeValue(contextName)}; wanted: the name of a MikroORM context.`,
+  ]);
+}
+
+/** Which context is meant must be known before anything can be injected. */
+function requireNoContext(options: CohortOptions): CohortOptions {
+  if (options?.contextName === undefined) return options;
+  throw new CohortConfigurationError([
+    `contextName is ${describeValue(options.contextName)} in what the factory returned; name it in forRootAsync itself.`,
+  ]);
+}
+
+/** Singletons of exactly one class, under whatever tokens the host provides them. */
+function instancesIn(discovery: DiscoveryService): FindInstances {
+  return (type) => [
+    ...new Set(
+      discovery
+        .getProviders()
+        .filter((wrapper) => wrapper.isDependencyTreeStatic() && wrapper.instance?.constructor === type)
+        .map((wrapper): unknown => wrapper.instance),
+    ),
+  ];
 }
 
 function engineLogger(): EngineLogger {

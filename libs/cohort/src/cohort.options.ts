@@ -23,9 +23,11 @@ export interface ConventionOptions {
   readonly anonymisedAtProperty?: string;
 }
 
+export type RuleProviderClass = abstract new (...args: never[]) => RetentionRuleProvider;
+
 export interface CohortOptions {
-  /** The host's provider, or a table of category to rule. */
-  readonly rules: RetentionRuleProvider | StaticRules;
+  /** A table of category to rule; or the host's provider, itself or its class, then one of the host's own providers. */
+  readonly rules: RetentionRuleProvider | RuleProviderClass | StaticRules;
   /** MikroORM context to work in. Default: the unnamed one. */
   readonly contextName?: string;
   /** True: mutating sweeps are refused, dry runs work. Default false. */
@@ -45,6 +47,11 @@ export interface CohortOptions {
     readonly sweepSettleTimeout?: DurationOption;
   };
   readonly conventions?: ConventionOptions;
+}
+
+/** What `useClass` and `useExisting` of forRootAsync name. */
+export interface CohortOptionsFactory {
+  createCohortOptions(): Promise<CohortOptions> | CohortOptions;
 }
 
 export interface ResolvedOptions {

@@ -1,5 +1,11 @@
 export { CohortModule } from './cohort.module.js';
-export type { CohortOptions, ConventionOptions, DurationOption } from './cohort.options.js';
+export type {
+  CohortOptions,
+  CohortOptionsFactory,
+  ConventionOptions,
+  DurationOption,
+  RuleProviderClass,
+} from './cohort.options.js';
 export {
   CohortConfigurationError,
   CohortError,

@@ -3,9 +3,6 @@ import type { AnonymiseFactory, AnonymiseFactoryClass } from '../domain/anonymis
 import { Strategy } from '../domain/strategy.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 
-/** Every instance of exactly this class that the host has registered. */
-export type FindFactories = (type: AnonymiseFactoryClass) => readonly unknown[];
-
 const MODES = ['static', 'perRow', 'perRowWithOriginalValue'];
 
 /**
@@ -15,7 +12,7 @@ const MODES = ['static', 'perRow', 'perRowWithOriginalValue'];
 export function resolveFactories(
   entries: readonly RetentionEntry[],
   strategiesOf: (category: string) => readonly Strategy[],
-  find: FindFactories,
+  find: (type: AnonymiseFactoryClass) => readonly unknown[],
   problems: string[],
 ): ReadonlyMap<AnonymiseFactoryClass, AnonymiseFactory> {
   const named = entries.flatMap((entry) =>
@@ -29,7 +26,7 @@ export function resolveFactories(
     if (instances.length > 1) complain(`is registered ${instances.length} times; register it once.`);
     if (!strategiesOf(entry.category).includes(Strategy.Anonymise)) continue;
     const [instance] = instances;
-    if (instances.length === 0) complain('is not registered; add it to the providers of a module.');
+    if (instances.length === 0) complain('is not registered; make it a provider of a module, in the default scope.');
     else if (!isFactory(instance)) complain('has no method create; wanted: an AnonymiseFactory.');
     else if (!MODES.includes(instance.mode ?? 'static'))
       complain(`has mode ${describeValue(instance.mode)}; wanted: one of ${MODES.join(', ')}.`);

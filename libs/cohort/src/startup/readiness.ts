@@ -11,17 +11,19 @@ import { buildRegistry, withEntries } from '../registry/retention-registry.js';
 import { selectDeadlockTimeout } from '../sql/catalog.js';
 import { type ColumnRow, selectColumns, selectUniqueIndexes } from '../sql/columns.js';
 import { checkColumns, columnsOf, withInstalled } from './check-columns.js';
-import { type FindFactories, resolveFactories } from './check-factories.js';
+import { resolveFactories } from './check-factories.js';
 import { checkStrategies } from './check-strategies.js';
 import { checkRecordIdIsUnique, checkScrubsStayUnique, reservedByTrash } from './check-uniqueness.js';
+
+/** Every instance of exactly this class among the host's own providers. */
+export type FindInstances = (type: object) => readonly unknown[];
 
 export interface ReadinessInput {
   readonly orm: MikroORM;
   readonly options: CohortOptions;
   readonly logger: EngineLogger;
   readonly newId: () => string;
-  /** Default: there are none. */
-  readonly findFactories?: FindFactories | undefined;
+  readonly findInstances: FindInstances;
   readonly probe?: Probe | undefined;
 }
 
@@ -51,7 +53,7 @@ export class Readiness {
 }
 
 /** Everything that needs no database. */
-function checkModel({ orm, options, logger, newId, findFactories, probe }: ReadinessInput): EngineContext {
+function checkModel({ orm, options, logger, newId, findInstances, probe }: ReadinessInput): EngineContext {
   const driver: object = orm.driver;
   if (!(driver instanceof PostgreSqlDriver)) {
     throw new CohortConfigurationError([
@@ -60,9 +62,7 @@ function checkModel({ orm, options, logger, newId, findFactories, probe }: Readi
   }
   const problems: string[] = [];
   const { settings, conventions } = resolveOptions(options, problems);
-  const provider = collect(problems, () =>
-    options?.rules instanceof RetentionRuleProvider ? options.rules : new StaticRuleProvider(options?.rules),
-  );
+  const provider = collect(problems, () => ruleProviderOf(options?.rules, findInstances));
   const registry = buildRegistry(orm, conventions, problems);
   checkPool(orm, settings.parallelism, problems);
   if (orm.config.get('sessionContext') === 'connection') {
@@ -80,9 +80,19 @@ function checkModel({ orm, options, logger, newId, findFactories, probe }: Readi
   if (rules)
     for (const entry of registry.entries) problems.push(...checkStrategies(entry, rules.strategiesOf(entry.category)));
   const strategiesOf = (category: string) => rules?.strategiesOf(category) ?? [];
-  const factories = resolveFactories(registry.entries, strategiesOf, findFactories ?? (() => []), problems);
+  const factories = resolveFactories(registry.entries, strategiesOf, findInstances, problems);
   if (problems.length > 0 || !rules) throw new CohortConfigurationError(problems);
   return { orm, registry, rules, settings, factories, logger, newId, probe };
+}
+
+function ruleProviderOf(rules: CohortOptions['rules'], findInstances: FindInstances): RetentionRuleProvider {
+  if (rules instanceof RetentionRuleProvider) return rules;
+  if (typeof rules !== 'function') return new StaticRuleProvider(rules);
+  const [instance, ...others] = findInstances(rules);
+  if (instance instanceof RetentionRuleProvider && others.length === 0) return instance;
+  throw new CohortConfigurationError([
+    `rules is the class ${rules.name}; wanted: a RetentionRuleProvider that is registered once, in the default scope (seen: ${others.length + Number(instance !== undefined)}).`,
+  ]);
 }
 
 /** The model's columns as they are installed. Tables that do not exist are left to the check of the schema. */

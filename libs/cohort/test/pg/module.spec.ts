@@ -1,20 +1,26 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { MikroOrmModule } from '@mikro-orm/nestjs';
 import { MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
-import { type INestApplicationContext, Injectable, Module } from '@nestjs/common';
+import { type DynamicModule, type INestApplicationContext, Injectable, Module, Scope, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
   CohortConfigurationError,
   CohortModule,
   type CohortOptions,
+  type CohortOptionsFactory,
+  type AnonymiseFactory,
+  RetentionCategoryCapabilities,
   RetentionHolds,
   RetentionLedger,
   RetentionPreview,
+  RetentionRule,
+  RetentionRuleProvider,
   RetentionSweep,
+  Strategy,
   cohortEntities,
 } from 'nestjs-cohort';
 import { type Host, startHost } from '../support/host.js';
-import { model } from '../support/models.js';
+import { anonymisable, model } from '../support/models.js';
 import { ACME, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { addNotes, countRows, holdOn } from '../support/seed.js';
 
@@ -43,11 +49,18 @@ class JanitorModule {}
 
 interface Wiring {
   readonly cohort?: Partial<CohortOptions>;
+  /** In the place of CohortModule.forRoot with the options above. */
+  readonly modules?: readonly (DynamicModule | Type)[];
   readonly orm?: object;
   readonly entities?: readonly object[];
 }
 
-function appModule({ cohort, orm, entities = notesHost.entities }: Wiring) {
+function appModule({
+  cohort,
+  orm,
+  entities = notesHost.entities,
+  modules = [CohortModule.forRoot({ ...notesHost.options, ...cohort })],
+}: Wiring) {
   @Module({
     imports: [
       MikroOrmModule.forRoot({
@@ -59,7 +72,7 @@ function appModule({ cohort, orm, entities = notesHost.entities }: Wiring) {
         registerRequestContext: false,
         ...orm,
       }),
-      CohortModule.forRoot({ ...notesHost.options, ...cohort }),
+      ...modules,
       JanitorModule,
     ],
   })
@@ -135,6 +148,164 @@ describe('CohortModule.forRoot', () => {
   });
 });
 
+@Injectable()
+class Policies extends RetentionRuleProvider {
+  asked = 0;
+
+  override getCapabilities() {
+    return new RetentionCategoryCapabilities([Strategy.Purge]);
+  }
+
+  override resolve() {
+    this.asked++;
+    return new RetentionRule({ period: 'P30D', strategy: Strategy.Purge });
+  }
+}
+
+/** A module of the host's, with the providers given. */
+function hostModule(...providers: NonNullable<DynamicModule['providers']>): Type {
+  @Module({ providers, exports: providers })
+  class HostModule {}
+  return HostModule;
+}
+
+const purgedOf = async (app: INestApplicationContext) =>
+  (await app.get(RetentionPreview).preview(ACME, NOW)).counts.map(({ entity, strategy }) => `${entity}: ${strategy}`);
+
+describe('CohortModule.forRootAsync', () => {
+  const options = { rules: { 'session-notes': { period: 'P30D', strategy: 'purge' as const } } };
+  const entities = [SessionNote];
+  @Injectable()
+  class Settings implements CohortOptionsFactory {
+    createCohortOptions = () => options;
+  }
+  const settings = hostModule(Settings);
+
+  // design 3
+  test.each<[string, () => DynamicModule]>([
+    [
+      'useFactory, which may wait and be given what it needs',
+      () =>
+        CohortModule.forRootAsync({
+          imports: [settings],
+          inject: [Settings],
+          useFactory: async (given: Settings) => Promise.resolve(given.createCohortOptions()),
+        }),
+    ],
+    ['useClass', () => CohortModule.forRootAsync({ useClass: Settings })],
+    ['useExisting', () => CohortModule.forRootAsync({ imports: [settings], useExisting: Settings })],
+  ])('takes its options from %s', async (_, cohort) => {
+    expect(await purgedOf(await start({ entities, modules: [cohort()] }))).toEqual(['SessionNote: purge']);
+  });
+
+  test('works in the context that it names', async () => {
+    const modules = [CohortModule.forRootAsync({ contextName: 'archive', useFactory: () => options })];
+    const app = await start({ entities, modules, orm: { contextName: 'archive' } });
+    expect(await purgedOf(app)).toEqual(['SessionNote: purge']);
+  });
+
+  test('does not ignore a context that only its factory names', async () => {
+    const useFactory = () => ({ ...options, contextName: 'records' });
+    expect(await refusalOf({ entities, modules: [CohortModule.forRootAsync({ useFactory })] })).toEqual([
+      "contextName is 'records' in what the factory returned; name it in forRootAsync itself.",
+    ]);
+  });
+
+  // acceptance 197
+  test.each([
+    ['nothing', undefined, /^The options of CohortModule are undefined/],
+    ['null', null, /^The options of CohortModule are null/],
+    ['a misspelt option', { ...options, sweepbatchSize: 5 }, /^sweepbatchSize is no option/],
+  ])('fails the start where its factory returns %s', async (_, returned, problem) => {
+    const modules = [CohortModule.forRootAsync({ useFactory: () => returned as never })];
+    expect(await refusalOf({ entities, modules })).toContainEqual(expect.stringMatching(problem));
+  });
+});
+
+describe('rules given as a class', () => {
+  const rules = (...modules: Type[]) => ({
+    entities: [SessionNote],
+    modules: [...modules, CohortModule.forRoot({ rules: Policies })],
+  });
+
+  // acceptance 208, 418
+  test('are the provider that the host registered', async () => {
+    const app = await start(rules(hostModule(Policies)));
+    expect(await purgedOf(app)).toEqual(['SessionNote: purge']);
+    expect(app.get(Policies, { strict: false }).asked).toBe(1);
+  });
+
+  // VAL-12, acceptance 462
+  test.each<[string, Type[], string]>([
+    ['nobody registered', [], '(seen: 0)'],
+    ['two modules registered', [hostModule(Policies), hostModule(Policies)], '(seen: 2)'],
+    [
+      'lives for one request',
+      [hostModule({ provide: Policies, useClass: Policies, scope: Scope.REQUEST })],
+      '(seen: 0)',
+    ],
+  ])('that %s fail the start', async (_, modules, seen) => {
+    expect(await refusalOf(rules(...modules))).toEqual([expect.stringMatching(/^rules is the class Policies/)]);
+    expect((await refusalOf(rules(...modules)))[0]).toContain(seen);
+  });
+
+  test('that are no rules fail the start', async () => {
+    class Nothing {}
+    const modules = [hostModule(Nothing), CohortModule.forRoot({ rules: Nothing as never })];
+    expect(await refusalOf({ entities: [SessionNote], modules })).toEqual([
+      expect.stringMatching(/^rules is the class Nothing/),
+    ]);
+  });
+});
+
+// acceptance 143, 144, VAL-01, VAL-66, ANON-14
+describe('factories of the host', () => {
+  @Injectable()
+  class Pseudonyms implements AnonymiseFactory {
+    create = () => 'someone';
+  }
+  const how = (...modules: Type[]) => ({
+    entities: [contact],
+    modules: [...modules, CohortModule.forRoot({ rules: { notes: { period: 'P30D', strategy: 'anonymise' } } })],
+  });
+  const contact = anonymisable({ name: 'Acquaintance', retain: { anonymise: { email: Pseudonyms } } });
+  beforeAll(() =>
+    migrated.query(
+      'create table acquaintance(id uuid primary key, tenant_id text not null, created_at timestamptz not null, email text, anonymised_at timestamptz)',
+    ),
+  );
+
+  test('are found among its providers', async () => {
+    await migrated.query(
+      `insert into acquaintance(id, tenant_id, created_at, email) values (gen_random_uuid(), 'acme', '2020-01-01', 'ann')`,
+    );
+    const app = await start(how(hostModule({ provide: 'under another token', useClass: Pseudonyms })));
+    await app.get(RetentionSweep).sweep(ACME, NOW);
+    expect(await migrated.query('select email from acquaintance')).toEqual([{ email: 'someone' }]);
+  });
+
+  test.each<[string, Type[], string]>([
+    ['that nobody registered', [], 'is not registered'],
+    ['that two modules registered', [hostModule(Pseudonyms), hostModule(Pseudonyms)], 'is registered 2 times'],
+    [
+      'that live for one request',
+      [hostModule({ provide: Pseudonyms, useClass: Pseudonyms, scope: Scope.REQUEST })],
+      'is not registered',
+    ],
+  ])('%s fail the start', async (_, modules, problem) => {
+    expect(await refusalOf(how(...modules))).toEqual([expect.stringContaining(problem)]);
+  });
+});
+
+// DI-01
+test('a second Cohort in one host fails the start', async () => {
+  const modules = [
+    CohortModule.forRoot(notesHost.options),
+    CohortModule.forRoot({ ...notesHost.options, parallelism: 2 }),
+  ];
+  expect(await refusalOf({ modules })).toEqual(['CohortModule is imported 2 times; a host has one Cohort.']);
+});
+
 describe('contextName', () => {
   const named = { orm: { contextName: 'records' }, cohort: { contextName: 'records' } };
 
@@ -154,7 +325,7 @@ describe('contextName', () => {
 // DI: a global module needs no second import, and nothing of it but the ports is there to be injected
 test('only the ports are exported', async () => {
   const app = await start();
-  const exported = (Reflect.get(CohortModule.forRoot(notesHost.options), 'exports') ?? []) as { name: string }[];
+  const exported = Reflect.getMetadata('exports', CohortModule) as { name: string }[];
   expect(exported.map((each) => each.name).sort()).toEqual([
     'RetentionHolds',
     'RetentionLedger',

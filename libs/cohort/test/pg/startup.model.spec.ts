@@ -661,7 +661,9 @@ const strategies: Case[] = [
     title: 'a field that a factory anonymises that nobody registered',
     entities: () => [anonymisable({ retain: { anonymise: { email: Pseudonym } } })],
     options: under('anonymise'),
-    problems: ["Note: factory Pseudonym of 'email' is not registered; add it to the providers of a module."],
+    problems: [
+      "Note: factory Pseudonym of 'email' is not registered; make it a provider of a module, in the default scope.",
+    ],
   },
 ];
 

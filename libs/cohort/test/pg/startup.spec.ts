@@ -565,7 +565,7 @@ describe('the host', () => {
 
 function readinessOf(orm: MikroORM, options: HostOptions['options']): Readiness {
   const logger = { warn: () => undefined, error: () => undefined };
-  return new Readiness({ orm, options, logger, newId: () => NOTE_ID });
+  return new Readiness({ orm, options, logger, newId: () => NOTE_ID, findInstances: () => [] });
 }
 
 /** Every table of the database with its columns and the number of its rows. */

@@ -24,6 +24,7 @@ const orm = await MikroORM.init({
 });
 let left = Number(passes);
 const readiness = new Readiness({
+  findInstances: () => [],
   orm,
   options: {
     rules: { 'session-notes': { period: 'P30D', strategy: 'purge', auditRowDetail: 'perRow' } },

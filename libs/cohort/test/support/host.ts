@@ -25,7 +25,7 @@ export interface HostOptions {
   /** An existing database instead of a new one. */
   readonly url?: string;
   readonly probe?: Probe;
-  /** Anonymise factories, as the host's container would have them. */
+  /** Anonymise factories, as the host's container has them. */
   readonly factories?: readonly object[];
   /** More of the MikroORM configuration. */
   readonly orm?: { readonly driverOptions?: object; readonly sessionContext?: 'transaction' | 'connection' };
@@ -71,7 +71,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
     options: input.options,
     logger,
     newId: randomUUID,
-    findFactories: (type) => (input.factories ?? []).filter((factory) => factory.constructor === type),
+    findInstances: (type) => (input.factories ?? []).filter((factory) => factory.constructor === type),
     probe: input.probe,
   });
   return {
