@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import {
+  AliasCycleError,
   CohortConfigurationError,
   CohortError,
   DryRunOnlyError,
@@ -52,6 +53,7 @@ describe('every error', () => {
     [new CohortConfigurationError(['x']), 'CohortConfigurationError', 'configuration'],
     [new InvalidArgumentError('now', 1, 'a Date'), 'InvalidArgumentError', 'invalid-argument'],
     [new RuleResolutionError('notes', 'no rule.', { cause }), 'RuleResolutionError', 'rule-resolution'],
+    [new AliasCycleError(['a', 'a']), 'AliasCycleError', 'alias-cycle'],
     [new DryRunOnlyError(), 'DryRunOnlyError', 'dry-run-only'],
     [new RunLostError('p'), 'RunLostError', 'run-lost'],
     [new RetentionHoldError('hold-busy', 'x', { cause, sqlState: '55P03' }), 'RetentionHoldError', 'hold-busy'],

@@ -46,6 +46,15 @@ export class RuleResolutionError extends CohortError {
   }
 }
 
+/** Categories that are aliases of each other: no rule stands at the end. `path` begins and ends with the same category. */
+export class AliasCycleError extends CohortError {
+  readonly code = 'alias-cycle';
+
+  constructor(readonly path: readonly string[]) {
+    super(`Categories form a cycle of aliases (${path.join(' > ')}); give one of them a rule of its own.`);
+  }
+}
+
 /** A mutating call was refused because the host runs with `dryRun: true`. No run was written. */
 export class DryRunOnlyError extends CohortError {
   readonly code = 'dry-run-only';

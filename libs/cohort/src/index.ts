@@ -7,6 +7,7 @@ export type {
   RuleProviderClass,
 } from './cohort.options.js';
 export {
+  AliasCycleError,
   CohortConfigurationError,
   CohortError,
   DryRunOnlyError,
@@ -46,8 +47,8 @@ export {
   type RetentionRuleInit,
   type RuleProvenance,
 } from './domain/retention-rule.js';
-export { type RetentionResolutionContext, RetentionRuleProvider } from './domain/rule-provider.js';
-export type { StaticRules } from './domain/static-rules.js';
+export { followAlias, type RetentionResolutionContext, RetentionRuleProvider } from './domain/rule-provider.js';
+export type { RuleAlias, StaticRules } from './domain/static-rules.js';
 export { AnonymiseMethod, AuditRowDetail, Strategy } from './domain/strategy.js';
 export { TENANTLESS, TENANTLESS_ID, TenantContext, type TenantContextOptions } from './domain/tenant-context.js';
 export type { EntitySweepCount } from './engine/counts.js';

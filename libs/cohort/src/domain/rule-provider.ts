@@ -1,3 +1,4 @@
+import { AliasCycleError } from '../cohort.errors.js';
 import type { RetentionCategoryCapabilities, RetentionRule } from './retention-rule.js';
 import type { TenantContext } from './tenant-context.js';
 
@@ -7,6 +8,17 @@ export interface RetentionResolutionContext {
   readonly tenant: TenantContext;
   readonly now: Date;
   readonly aliasPath: readonly string[];
+}
+
+/**
+ * The context for the category that another one is an alias of: for providers that answer by asking again. Throws
+ * AliasCycleError where the path comes back to a category that it has passed.
+ */
+export function followAlias(context: RetentionResolutionContext, category: string): RetentionResolutionContext {
+  const aliasPath = [...context.aliasPath, context.category];
+  const seen = aliasPath.indexOf(category);
+  if (seen >= 0) throw new AliasCycleError([...aliasPath.slice(seen), category]);
+  return { ...context, category, aliasPath };
 }
 
 /**

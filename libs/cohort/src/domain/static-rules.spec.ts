@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { CohortConfigurationError } from '../cohort.errors.js';
 import { RetentionRule } from './retention-rule.js';
+import { followAlias } from './rule-provider.js';
 import { StaticRuleProvider, type StaticRules } from './static-rules.js';
 import { TenantContext } from './tenant-context.js';
 
@@ -19,6 +20,28 @@ const problemsOf = (rules: unknown): readonly string[] => {
   }
   return [];
 };
+
+describe('followAlias', () => {
+  const start = question('drafts');
+
+  test('asks for the other category and remembers the way', () => {
+    expect(followAlias(followAlias(start, 'memos'), 'notes')).toEqual({
+      ...start,
+      category: 'notes',
+      aliasPath: ['drafts', 'memos'],
+    });
+  });
+
+  // acceptance 209
+  test.each([
+    ['drafts', ['drafts', 'memos', 'drafts']],
+    ['memos', ['memos', 'memos']],
+  ])('back to %s is a cycle', (category, path) => {
+    expect(() => followAlias(followAlias(start, 'memos'), category)).toThrow(
+      expect.objectContaining({ name: 'AliasCycleError', code: 'alias-cycle', path }),
+    );
+  });
+});
 
 describe('StaticRuleProvider', () => {
   test('answers with the rule of a category, given as a rule or as its parts', () => {
@@ -75,6 +98,46 @@ describe('StaticRuleProvider', () => {
       expect.stringMatching(/^rules\['session-notes'\]: rule\.period is 30;/),
       expect.stringMatching(/^rules\['signals'\]: rule is null;/),
       expect.stringMatching(/^rules\['tickets'\]: rule\.strategy is 'delete';/),
+    ]);
+  });
+
+  test('follows aliases, of aliases too', () => {
+    const provider = new StaticRuleProvider({
+      drafts: { alias: 'memos' },
+      memos: { alias: 'notes' },
+      notes: { period: 'P30D', strategy: 'softDelete' },
+    });
+    expect(provider.resolve(question('drafts'))).toBe(provider.resolve(question('notes')));
+    expect(provider.getCapabilities('drafts')?.strategies).toEqual(['softDelete']);
+  });
+
+  // acceptance 209
+  test('refuses aliases that form a cycle, once a cycle, and those that lead nowhere', () => {
+    expect(
+      problemsOf({
+        memos: { alias: 'notes' },
+        drafts: { alias: 'memos' },
+        notes: { alias: 'drafts' },
+        outside: { alias: 'notes' },
+        itself: { alias: 'itself' },
+        lost: { alias: 'nowhere' },
+        toString: { alias: 'constructor' },
+      }),
+    ).toEqual([
+      'Categories form a cycle of aliases (drafts > memos > notes > drafts); give one of them a rule of its own.',
+      'Categories form a cycle of aliases (itself > itself); give one of them a rule of its own.',
+      "rules['lost']: alias 'nowhere' has no rule of its own in the table.",
+      "rules['toString']: alias 'constructor' has no rule of its own in the table.",
+    ]);
+  });
+
+  test.each([
+    [{ alias: '' }, 'alias is an empty string'],
+    [{ alias: null }, 'alias is null'],
+    [{ alias: 'notes', period: 'P30D' }, "alias is 'period'; wanted: keys among alias"],
+  ])('refuses the alias %p', (given, problem) => {
+    expect(problemsOf({ notes: { period: 'P30D', strategy: 'purge' }, memos: given })).toEqual([
+      expect.stringContaining(`rules['memos']: ${problem}`),
     ]);
   });
 

@@ -11,6 +11,7 @@ import {
   TENANTLESS,
   TENANTLESS_ID,
   TenantContext,
+  followAlias,
   retain,
 } from 'nestjs-cohort';
 import { ENGINE_VERSION } from '../../src/version.js';
@@ -192,6 +193,28 @@ describe('a sweep', () => {
     expect(acme!.entityFailures[0]!.error).not.toContain('Ada');
     expect(globex).toMatchObject({ status: 'succeeded', counts: [{ affected: 1 }] });
     await expect(host.preview.preview(ACME, NOW)).rejects.toThrow();
+  });
+
+  // acceptance 209; rule aliases of a provider of the host's
+  test('fails an entity whose provider runs in a circle of aliases, and preview throws the error itself', async () => {
+    const aliases: Record<string, string> = { 'session-notes': 'notes', notes: 'drafts', drafts: 'notes' };
+    const thrown: unknown[] = [];
+    const rules: Rules = new Rules((context) => {
+      try {
+        return rules.resolve(followAlias(context, aliases[context.category]!));
+      } catch (error) {
+        thrown.push(error);
+        throw error;
+      }
+    });
+    const host = await open(onlyNotes(rules));
+    await addNotes(host, [{}]);
+    const error: unknown = await host.preview.preview(ACME, NOW).catch((caught: unknown) => caught);
+    expect(error).toBe(thrown[0]);
+    expect(error).toMatchObject({ code: 'alias-cycle', path: ['notes', 'drafts', 'notes'] });
+    const result = await host.sweep.sweep(ACME, NOW);
+    expect(result.entityFailures[0]!.error).toContain('type=AliasCycleError;code=alias-cycle');
+    expect(await countRows(host, 'session_notes')).toBe(1);
   });
 
   test('under dryRun: true is refused before a run is written, while a dry run goes on', async () => {
