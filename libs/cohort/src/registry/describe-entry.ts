@@ -243,7 +243,9 @@ function embeddedScrubs(meta: EntityMetadata, annotations: Annotations, complain
     if (!marks?.length) return [];
     const path = pathOf(meta, property);
     if (property.persist !== false) return marks.map((scrub) => ({ ...scrub, property: path }));
-    const whole = path.split('.').slice(0, -1).join('.');
+    let stored = property;
+    while (stored.embedded && stored.persist === false) stored = meta.properties[stored.embedded[0] as never]!;
+    const whole = pathOf(meta, stored);
     if (!annotations.scrubs.some((scrub) => scrub.property === whole)) {
       complain(`'${path}' is marked for anonymising, but stored inside of JSON; mark '${whole}' as a whole.`);
     }

@@ -1,0 +1,144 @@
+import { describe, expect, test } from '@jest/globals';
+import { type AnonymiseFactory, type CohortConfigurationError, Strategy } from 'nestjs-cohort';
+import { type Host, openHost } from '../support/host.js';
+import { type Model, anonymisable, model, softDeletable, text, textOrNull } from '../support/models.js';
+import { ACME, NOW } from '../support/notes.js';
+import { countRows } from '../support/seed.js';
+
+class Constant implements AnonymiseFactory {
+  create = () => 'someone';
+}
+class PerRow implements AnonymiseFactory {
+  readonly mode = 'perRow';
+  #next = 0;
+  create = () => `someone ${this.#next++}`;
+}
+const LITERAL = ['fixedLiteral', '[gone]'] as const;
+
+/** A note that is anonymised, on a table with an index of the test's. */
+async function open(how: unknown, ddl: string, more: Model = {}): Promise<Host> {
+  const note = anonymisable({
+    properties: { email: textOrNull, name: textOrNull, ...more.properties },
+    retain: { anonymise: { email: how } },
+  });
+  const host = await openHost({
+    entities: [note],
+    options: { rules: { notes: { period: 'P30D', strategy: Strategy.Anonymise } } },
+    factories: [new Constant(), new PerRow()],
+  });
+  await host.query(ddl);
+  return host;
+}
+const problemsOf = (host: Host): Promise<readonly string[]> =>
+  host.readiness.context().then(
+    () => [],
+    (error: CohortConfigurationError) => error.problems,
+  );
+
+// field case C27
+describe('a value that many rows would get is refused where they must differ', () => {
+  test.each<[string, unknown, string]>([
+    ['a column', LITERAL, 'create unique index one_email on note (email)'],
+    ['an empty text', 'emptyString', 'create unique index one_email on note (email)'],
+    ['a static factory', Constant, 'create unique index one_email on note (email)'],
+    [
+      'a constraint over several columns',
+      LITERAL,
+      'alter table note add constraint one_email unique (tenant_id, email)',
+    ],
+    ['an expression', LITERAL, 'create unique index one_email on note (tenant_id, lower(email))'],
+    ['some of the rows', LITERAL, `create unique index one_email on note (email) where name is not null`],
+    [
+      'rows that are anonymised, or others',
+      LITERAL,
+      `create unique index one_email on note (email) where anonymised_at is null or name is null`,
+    ],
+    ['rows that a constraint excludes', LITERAL, 'alter table note add constraint one_email exclude (email with =)'],
+  ])('by %s', async (_, how, ddl) => {
+    const host = await open(how, ddl);
+    expect(await problemsOf(host)).toEqual([
+      "Note: 'email' would get one value in many rows, which one_email forbids; anonymise it to NULL, with a factory of mode 'perRow', or make that index one WHERE anonymised_at IS NULL.",
+    ]);
+  });
+
+  test('by NULL, where the index takes NULLs for equal', async () => {
+    const host = await open('null', 'select 1');
+    const [{ version } = { version: 0 }] = await host.query<{ version: number }>(
+      `select current_setting('server_version_num')::int as version`,
+    );
+    if (version < 150_000) return;
+    await host.query('create unique index one_email on note (email) nulls not distinct');
+    expect(await problemsOf(host)).toHaveLength(1);
+  });
+
+  // Each of these is a way out that the refusal names, or never was a collision: all fifty rows go, twice.
+  test.each<[string, unknown, string]>([
+    ['NULL', 'null', 'create unique index one_email on note (tenant_id, email)'],
+    ['a factory for every row', PerRow, 'create unique index one_email on note (tenant_id, email)'],
+    [
+      'an index without the anonymised',
+      LITERAL,
+      'create unique index one_email on note (tenant_id, email) where anonymised_at is null',
+    ],
+    [
+      'an index without the anonymised and others',
+      LITERAL,
+      'create unique index one_email on note (email) where anonymised_at is null and name is null',
+    ],
+    ['an index with the id in it', LITERAL, 'create unique index one_email on note (email, id)'],
+    ['an index of other columns', LITERAL, 'create unique index one_name on note (name)'],
+    ['an index that is not unique', LITERAL, 'create index emails on note (email)'],
+  ])('but not by %s', async (_, how, ddl) => {
+    const host = await open(how, ddl);
+    for (let round = 1; round <= 2; round++) {
+      await host.query(
+        `insert into note(id, tenant_id, created_at, email, name)
+         select gen_random_uuid(), 'acme', '2020-01-01', $1 || i, null from generate_series(1, 50) as i`,
+        [`round${round}-`],
+      );
+      expect(await host.sweep.sweep(ACME, NOW)).toMatchObject({ status: 'succeeded', counts: [{ affected: 50 }] });
+    }
+    expect(await countRows(host, 'note', 'anonymised_at is not null')).toBe(100);
+  });
+});
+
+// field case C33
+describe('unique values that soft-deleted rows keep', () => {
+  const warningsFor = async (ddl: string, strategy: Strategy = Strategy.SoftDelete) => {
+    const host = await openHost({
+      entities: [softDeletable({ properties: { email: text } })],
+      options: { rules: { notes: { period: 'P30D', strategy } } },
+    });
+    await host.query(ddl);
+    await host.readiness.context();
+    return host.logs;
+  };
+
+  test('are warned of at start, with the index that would let them go', async () => {
+    expect(await warningsFor('create unique index one_email on note (tenant_id, email)')).toEqual([
+      'Note: soft-deleted rows keep their values of unique index one_email, so that nobody can use them again; make it one WHERE is_deleted = false.',
+    ]);
+  });
+
+  test.each<[string, string, Strategy]>([
+    ['that index', 'create unique index one_email on note (tenant_id, email) where is_deleted = false', 'softDelete'],
+    ['one by the date', 'create unique index one_email on note (email) where deleted_at is null', 'softDelete'],
+    ['one with the date in it', 'create unique index one_email on note (email, deleted_at)', 'softDelete'],
+    ['the primary key', 'select 1', 'softDelete'],
+    ['nothing being soft-deleted', 'create unique index one_email on note (email)', 'purge'],
+  ])('are not warned of with %s', async (_, ddl, strategy) => {
+    expect(await warningsFor(ddl, strategy)).toEqual([]);
+  });
+
+  test('where only a date says that a row is deleted, the warning names the date', async () => {
+    const host = await openHost({
+      entities: [
+        model({ properties: { deletedAt: { type: 'Date', columnType: 'timestamptz', nullable: true }, email: text } }),
+      ],
+      options: { rules: { notes: { period: 'P30D', strategy: Strategy.SoftDelete } } },
+    });
+    await host.query('create unique index one_email on note (email)');
+    await host.readiness.context();
+    expect(host.logs).toEqual([expect.stringContaining('make it one WHERE deleted_at IS NULL.')]);
+  });
+});
