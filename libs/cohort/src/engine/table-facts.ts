@@ -2,7 +2,8 @@ import { CohortConfigurationError } from '../cohort.errors.js';
 import { Strategy } from '../domain/strategy.js';
 import { type RetentionEntry, tableName } from '../registry/retention-entry.js';
 import { COHORT_TABLES } from '../schema/cohort-entities.js';
-import { type ForeignKeyRow, type TableRow, selectForeignKeys, selectOwnTables, selectTables } from '../sql/catalog.js';
+import { type ForeignKeyRow, type TableRow, selectForeignKeys, selectTables } from '../sql/catalog.js';
+import { selectOwnTables } from '../sql/own-tables.js';
 import { type ForeignKey, type KeyPath, isBlocking, isNulling, keyPathName } from '../sql/foreign-keys.js';
 import { type EngineContext, inLedger } from './context.js';
 

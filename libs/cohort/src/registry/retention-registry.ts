@@ -124,10 +124,19 @@ function sharedTables(
 function schemaOfCohortTables(model: readonly EntityMetadata[], defaultSchema: string, problems: string[]): string {
   const roles = Object.keys(COHORT_TABLES) as (keyof typeof COHORT_TABLES)[];
   const found = roles.flatMap((role) => model.find((meta) => meta.className === entityName(role)) ?? []);
-  if (found.length < roles.length) {
+  const schemas = [...new Set(found.map((meta) => meta.schema ?? defaultSchema))];
+  if (found.length < roles.length || schemas.length > 1) {
     problems.push(
-      "Cohort's tables are not in the ORM model: add ...cohortEntities({ schema }) to the entities of the MikroORM configuration.",
+      `Cohort's tables are not in the ORM model as a whole (${found.length} of ${roles.length}, schemas: ${schemas.join(', ') || 'none'}): add ...cohortEntities({ schema }) to the entities of the MikroORM configuration, once.`,
     );
   }
-  return found[0]?.schema ?? defaultSchema;
+  const names = new Set<string>(Object.values(COHORT_TABLES));
+  for (const meta of model) {
+    const taken = names.has(meta.tableName) && schemas.includes(meta.schema ?? defaultSchema);
+    if (taken && !found.includes(meta))
+      problems.push(
+        `${meta.className} is mapped to ${meta.schema ?? defaultSchema}.${meta.tableName}, which is Cohort's own; read it by RetentionLedger and RetentionHolds.`,
+      );
+  }
+  return schemas[0] ?? defaultSchema;
 }

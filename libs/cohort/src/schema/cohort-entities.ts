@@ -1,4 +1,5 @@
 import { EntitySchema, type EntitySchemaMetadata } from '@mikro-orm/core';
+import { requireOptions, requireText } from '../domain/arguments.js';
 
 /** The ten tables of Cohort, by role. All of them live in one schema of the host's choice. */
 export const COHORT_TABLES = {
@@ -24,7 +25,9 @@ type TableDefinition = Pick<EntitySchemaMetadata<Record<string, unknown>>, 'chec
  * make and change them, Cohort never does. Default schema: 'public'. Columns have no defaults but generated ids.
  */
 export function cohortEntities(options: { readonly schema?: string } = {}): EntitySchema[] {
-  const schema = options.schema ?? 'public';
+  requireOptions(options, ['schema'], 'cohortEntities options');
+  const { schema = 'public' } = options;
+  requireText(schema, 'cohortEntities schema');
   return (Object.keys(COHORT_TABLES) as (keyof typeof COHORT_TABLES)[]).map(
     (role) =>
       new EntitySchema({

@@ -150,24 +150,6 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
   }));
 }
 
-export interface OwnTableRow {
-  readonly name: string;
-  readonly exists: boolean;
-  /** Policies may hide rows of it from this role, holds among them. */
-  readonly rowSecurity: boolean;
-}
-
-/** What the catalog says of Cohort's own tables. */
-export async function selectOwnTables(tx: Executor, schema: string, tables: readonly string[]): Promise<OwnTableRow[]> {
-  const { rows } = await sql<OwnTableRow>`
-    select r.name, c.oid is not null as exists, coalesce(pg_catalog.row_security_active(c.oid), false) as "rowSecurity"
-    from pg_catalog.unnest(${[...tables]}::pg_catalog.text[]) as r(name)
-    left join pg_catalog.pg_namespace as n on n.nspname = ${schema}
-    left join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
-    order by r.name`.execute(tx);
-  return rows;
-}
-
 /** The server's deadlock_timeout in milliseconds. */
 export async function selectDeadlockTimeout(tx: Executor): Promise<number> {
   const { rows } = await sql<{ ms: string }>`

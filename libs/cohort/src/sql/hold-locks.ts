@@ -25,6 +25,15 @@ export async function lockKeys(tx: Executor, keys: readonly string[]): Promise<v
     ) as k`.execute(tx);
 }
 
+/** Whether a key can be taken now, for the rest of the transaction. */
+export async function tryLockKey(tx: Executor, key: string): Promise<boolean> {
+  const { rows } = await sql<{ granted: boolean }>`
+    select pg_catalog.pg_try_advisory_xact_lock(
+      pg_catalog.hashtextextended(${key}::pg_catalog.text, ${SEED.toString()}::pg_catalog.int8)
+    ) as granted`.execute(tx);
+  return rows[0]!.granted;
+}
+
 /** Sets lock_timeout for the rest of the transaction and returns what it was. */
 export async function setLockTimeout(tx: Executor, timeout: string): Promise<string> {
   const { rows } = await sql<{ before: string }>`

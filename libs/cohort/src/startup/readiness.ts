@@ -8,10 +8,14 @@ import { type EngineContext, type EngineLogger, type Probe, inLedger } from '../
 import { openRuleBook } from '../engine/rule-book.js';
 import { loadTableFacts, orderByForeignKeys, ownTableProblems, unindexedKeys } from '../engine/table-facts.js';
 import { buildRegistry, withEntries } from '../registry/retention-registry.js';
+import { COHORT_TABLES } from '../schema/cohort-entities.js';
 import { selectDeadlockTimeout } from '../sql/catalog.js';
 import { type ColumnRow, selectColumns, selectUniqueIndexes } from '../sql/columns.js';
+import { selectInstalled } from '../sql/own-tables.js';
 import { checkColumns, columnsOf, withInstalled } from './check-columns.js';
 import { resolveFactories } from './check-factories.js';
+import { proveLocks } from './prove-locks.js';
+import { checkContract } from './schema-contract.js';
 import { checkStrategies } from './check-strategies.js';
 import { checkRecordIdIsUnique, checkScrubsStayUnique, reservedByTrash } from './check-uniqueness.js';
 
@@ -130,7 +134,12 @@ async function checkTables(ctx: EngineContext): Promise<EngineContext> {
 async function checkSchema(ctx: EngineContext): Promise<void> {
   const deadlockTimeoutMs = await inLedger(ctx, selectDeadlockTimeout);
   const { lockTimeoutMs } = ctx.settings;
+  await proveLocks(ctx);
   const facts = await loadTableFacts(ctx);
+  const installed = await inLedger(ctx, (tx) =>
+    selectInstalled(tx, ctx.registry.cohortSchema, Object.values(COHORT_TABLES)),
+  );
+  const contract = checkContract([...ctx.orm.getMetadata().getAll().values()], ctx.registry.cohortSchema, installed);
   const problems = [
     ...(lockTimeoutMs < deadlockTimeoutMs
       ? []
@@ -138,10 +147,12 @@ async function checkSchema(ctx: EngineContext): Promise<void> {
           `lockTimeout is ${lockTimeoutMs} ms; wanted: less than the server's deadlock_timeout (${deadlockTimeoutMs} ms), so that a batch gives way before the server picks a victim.`,
         ]),
     ...(await ownTableProblems(ctx)),
+    ...contract.problems,
     ...[...facts.values()].flatMap((fact) => fact.problems.map((problem) => `${fact.entry.entityName}: ${problem}`)),
   ];
   collect(problems, () => orderByForeignKeys(facts));
   if (problems.length > 0) throw new CohortConfigurationError(problems);
+  contract.warnings.forEach((warning) => ctx.logger.warn(warning));
   for (const key of unindexedKeys(facts.values()))
     ctx.logger.warn(`Foreign key ${key} has no index on its own columns; every purge scans that table.`);
 }

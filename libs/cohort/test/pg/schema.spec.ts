@@ -1,5 +1,10 @@
-import { expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
+import { MikroORM } from '@mikro-orm/postgresql';
+import { cohortEntities } from 'nestjs-cohort';
+import { DEFAULT_CONVENTIONS } from '../../src/registry/describe-entry.js';
+import { buildRegistry } from '../../src/registry/retention-registry.js';
 import { type Host, openHost } from '../support/host.js';
+import { model } from '../support/models.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
 import { addNotes, countRows } from '../support/seed.js';
 
@@ -8,7 +13,7 @@ async function open(cohortSchema: string): Promise<Host> {
 }
 
 // design 4.5; a host's next migration must find nothing to do
-test.each(['retention', 'public', 'records_office'])(
+test.each(['retention', 'public', 'records_office', 'Odd name', 'select'])(
   'tables made from the model in schema %s leave nothing to migrate',
   async (schema) => {
     const host = await open(schema);
@@ -31,9 +36,48 @@ test.each(['retention', 'public', 'records_office'])(
     ]);
     await addNotes(host, [{}]);
     expect((await host.sweep.sweep(ACME, NOW)).status).toBe('succeeded');
-    expect(await countRows(host, `${schema}.sweep_run`)).toBe(1);
+    expect(await countRows(host, `"${schema.replaceAll('"', '""')}".sweep_run`)).toBe(1);
   },
 );
+
+// acceptance 176, 178-183: nothing of the host's is ever taken for one of Cohort's tables
+describe('the ORM model', () => {
+  const ofHost = (schema: string) => model({ name: 'Diary', table: 'sweep_run', retain: null, meta: { schema } });
+  const problemsOf = async (entities: readonly object[]) => {
+    const orm = await MikroORM.init({
+      clientUrl: 'postgresql://nobody@127.0.0.1:1/none',
+      discovery: { checkDuplicateTableNames: false },
+      entities: entities as never,
+    });
+    const problems: string[] = [];
+    buildRegistry(orm, DEFAULT_CONVENTIONS, problems);
+    return problems;
+  };
+
+  test('with all tables in one schema is taken, beside a table of the same name elsewhere', async () => {
+    expect(await problemsOf([ofHost('public'), ...cohortEntities({ schema: 'retention' })])).toEqual([]);
+  });
+
+  test.each([
+    ['none of the tables', [ofHost('public')], 'as a whole (0 of 10, schemas: none)'],
+    ['all but one', cohortEntities().slice(1), 'as a whole (9 of 10, schemas: public)'],
+    [
+      'tables in two schemas',
+      [...cohortEntities({ schema: 'a' }).slice(1), ...cohortEntities({ schema: 'b' }).slice(0, 1)],
+      'as a whole (10 of 10, schemas: b, a)',
+    ],
+    ['one that the host maps too', [ofHost('public'), ...cohortEntities()], 'Diary is mapped to public.sweep_run'],
+  ])('with %s is refused', async (_, entities, problem) => {
+    expect(await problemsOf(entities)).toEqual([expect.stringContaining(problem)]);
+  });
+
+  test.each([[null], [{ schema: '' }], [{ schema: 7 }], [{ schema: null }], [{ schemas: 'x' }], ['retention']])(
+    'cannot be made with %j',
+    (options) => {
+      expect(() => cohortEntities(options as never)).toThrow(/^cohortEntities (options|schema) is /);
+    },
+  );
+});
 
 // acceptance 182, 380; HDL states, kept by the database
 test.each([

@@ -1,0 +1,126 @@
+import { sql } from 'kysely';
+import type { Executor } from './transaction.js';
+
+export interface OwnTableRow {
+  readonly name: string;
+  readonly exists: boolean;
+  /** Policies may hide rows of it from this role, holds among them. */
+  readonly rowSecurity: boolean;
+}
+
+/** Whether Cohort's own tables are there and show all of their rows; asked before every pass. */
+export async function selectOwnTables(tx: Executor, schema: string, tables: readonly string[]): Promise<OwnTableRow[]> {
+  const { rows } = await sql<OwnTableRow>`
+    select r.name, c.oid is not null as exists, coalesce(pg_catalog.row_security_active(c.oid), false) as "rowSecurity"
+    from pg_catalog.unnest(${[...tables]}::pg_catalog.text[]) as r(name)
+    left join pg_catalog.pg_namespace as n on n.nspname = ${schema}
+    left join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
+    order by r.name`.execute(tx);
+  return rows;
+}
+
+export interface InstalledTable {
+  readonly name: string;
+  readonly columns: readonly {
+    readonly name: string;
+    /** As format_type prints it, with its length. */
+    readonly type: string;
+    readonly nullable: boolean;
+    readonly hasDefault: boolean;
+    /** Whether numbers come by themselves: an identity, or a default from a sequence. */
+    readonly numbered: boolean;
+    /** Whether this role may draw from the sequence behind it, if there is one. */
+    readonly sequenceUsable: boolean;
+  }[];
+  readonly indexes: readonly {
+    readonly columns: readonly (string | null)[];
+    readonly unique: boolean;
+    readonly primary: boolean;
+    readonly deferrable: boolean;
+    readonly predicate: string | null;
+  }[];
+  readonly checks: readonly { readonly name: string; readonly validated: boolean }[];
+  readonly keys: readonly {
+    readonly columns: readonly string[];
+    readonly schema: string;
+    readonly table: string;
+    readonly targetColumns: readonly string[];
+    /** pg_constraint's letter. */
+    readonly action: string;
+    readonly validated: boolean;
+  }[];
+  /** Privileges of this role: 'select', 'insert', 'update', 'delete'. */
+  readonly privileges: readonly string[];
+}
+
+/** The installed shape of tables, in one statement, hence of one moment. Tables that do not exist are left out. */
+export async function selectInstalled(
+  tx: Executor,
+  schema: string,
+  tables: readonly string[],
+): Promise<InstalledTable[]> {
+  const { rows } = await sql<InstalledTable>`
+    select c.relname as name,
+      (
+        select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
+          'name', a.attname, 'type', pg_catalog.format_type(a.atttypid, a.atttypmod), 'nullable', not a.attnotnull,
+          'hasDefault', a.atthasdef or a.attidentity <> '',
+          'numbered', a.attidentity <> '' or coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) like 'nextval(%', false),
+          'sequenceUsable', coalesce(s.usable, true)
+        ) order by a.attnum)
+        from pg_catalog.pg_attribute as a
+        left join pg_catalog.pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
+        left join lateral (
+          select pg_catalog.bool_and(pg_catalog.has_sequence_privilege(p.objid, 'usage')) as usable
+          from pg_catalog.pg_depend as p
+          join pg_catalog.pg_class as q on q.oid = p.objid and q.relkind = 'S'
+          where p.refobjid = a.attrelid and p.refobjsubid = a.attnum and p.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+            and p.deptype = 'a'
+        ) as s on true
+        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+      ) as columns,
+      coalesce((
+        select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
+          'columns', array(
+            select a.attname from pg_catalog.generate_series(0, i.indnkeyatts - 1) as k(position)
+            left join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum = i.indkey[k.position] and a.attnum > 0
+            order by k.position
+          ),
+          'unique', i.indisunique, 'primary', i.indisprimary, 'deferrable', not i.indimmediate,
+          'predicate', pg_catalog.pg_get_expr(i.indpred, i.indrelid)
+        ))
+        from pg_catalog.pg_index as i
+        where i.indrelid = c.oid and i.indisvalid and i.indisready
+      ), '[]') as indexes,
+      coalesce((
+        select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', k.conname, 'validated', k.convalidated))
+        from pg_catalog.pg_constraint as k where k.conrelid = c.oid and k.contype = 'c'
+      ), '[]') as checks,
+      coalesce((
+        select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
+          'columns', array(
+            select a.attname from pg_catalog.unnest(k.conkey) with ordinality as u(attnum, position)
+            join pg_catalog.pg_attribute as a on a.attrelid = k.conrelid and a.attnum = u.attnum order by u.position
+          ),
+          'schema', tn.nspname, 'table', t.relname,
+          'targetColumns', array(
+            select a.attname from pg_catalog.unnest(k.confkey) with ordinality as u(attnum, position)
+            join pg_catalog.pg_attribute as a on a.attrelid = k.confrelid and a.attnum = u.attnum order by u.position
+          ),
+          'action', k.confdeltype, 'validated', k.convalidated
+        ))
+        from pg_catalog.pg_constraint as k
+        join pg_catalog.pg_class as t on t.oid = k.confrelid
+        join pg_catalog.pg_namespace as tn on tn.oid = t.relnamespace
+        where k.conrelid = c.oid and k.contype = 'f'
+      ), '[]') as keys,
+      array(
+        select p.name from pg_catalog.unnest(array['select', 'insert', 'update', 'delete']) as p(name)
+        where pg_catalog.has_table_privilege(c.oid, p.name) and pg_catalog.has_schema_privilege(n.oid, 'usage')
+      ) as privileges
+    from pg_catalog.unnest(${[...tables]}::pg_catalog.text[]) as r(name)
+    join pg_catalog.pg_namespace as n on n.nspname = ${schema}
+    join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
+    order by c.relname`.execute(tx);
+  return rows;
+}
