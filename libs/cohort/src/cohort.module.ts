@@ -106,7 +106,9 @@ function instancesIn(discovery: DiscoveryService): FindInstances {
     ...new Set(
       discovery
         .getProviders()
-        .filter((wrapper) => wrapper.isDependencyTreeStatic() && wrapper.instance?.constructor === type)
+        .filter(
+          (wrapper) => wrapper.isDependencyTreeStatic() && (wrapper.instance as object | null)?.constructor === type,
+        )
         .map((wrapper): unknown => wrapper.instance),
     ),
   ];

@@ -1,14 +1,4 @@
-import { ADMIN_URL_VARIABLE, RUN_VARIABLE, startTestServer, type TestServer } from './test-server.js';
+import { startServer } from './servers-of-run.js';
 
-let server: TestServer | undefined;
-
-/** Starts the run's server; workers learn of it from the environment, which they inherit. */
-export default async function startServerOfRun(): Promise<void> {
-  server = await startTestServer();
-  process.env[ADMIN_URL_VARIABLE] = server.adminUrl;
-  process.env[RUN_VARIABLE] = server.runId;
-}
-
-export function serverOfRun(): TestServer | undefined {
-  return server;
-}
+/** Global setup of jest: the server of a run. */
+export default (): Promise<void> => startServer();

@@ -1,6 +1,4 @@
-import { serverOfRun } from './jest-global-setup.js';
+import { stopServers } from './servers-of-run.js';
 
-/** Drops the run's databases and stops what the setup started. Jest loads both files in one process. */
-export default async function stopServerOfRun(): Promise<void> {
-  await serverOfRun()?.stop();
-}
+/** Global teardown of jest: drops the run's databases and stops what the setups started. One process loads all of them. */
+export default stopServers;

@@ -5,9 +5,14 @@ import { startEmbeddedPostgres } from './embedded-postgres.js';
 import { TestServerMissingError } from './local-stack.errors.js';
 import { findPostgresBinaries } from './postgres-binaries.js';
 
-/** Environment variables by which the global setup tells jest's workers about the server and the run. */
-export const ADMIN_URL_VARIABLE = 'COHORT_TEST_ADMIN_URL';
-export const RUN_VARIABLE = 'COHORT_TEST_RUN';
+/**
+ * Environment variables by which the global setup tells jest's workers about the server and the run. A project of jest
+ * whose globals name a TEST_POSTGRES_PACKAGE has a server, and variables, of its own.
+ */
+export function runVariables(packageName: string | undefined): { adminUrl: string; runId: string } {
+  const suffix = packageName === undefined ? '' : `_${packageName.toUpperCase().replace(/\W/g, '_')}`;
+  return { adminUrl: `COHORT_TEST_ADMIN_URL${suffix}`, runId: `COHORT_TEST_RUN${suffix}` };
+}
 
 /** What every test server runs with; a server given by TEST_DATABASE_URL keeps its own. */
 const TEST_SETTINGS = { timezone: 'UTC', max_connections: 200, max_prepared_transactions: 5, log_statement: 'none' };

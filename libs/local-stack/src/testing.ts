@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import type pg from 'pg';
 import { TestServerMissingError, TestTemplateError } from './local-stack.errors.js';
-import { ADMIN_URL_VARIABLE, dropDatabase, lockKey, RUN_VARIABLE, withClient } from './test-server.js';
+import { dropDatabase, lockKey, runVariables, withClient } from './test-server.js';
 
 export { TestServerMissingError, TestTemplateError };
 export { startTestServer, type TestServer } from './test-server.js';
@@ -79,11 +79,12 @@ async function publishTemplate(admin: pg.Client, name: string, draft: string, te
 }
 
 function currentRun(): { adminUrl: string; runId: string } {
-  const adminUrl = process.env[ADMIN_URL_VARIABLE];
-  const runId = process.env[RUN_VARIABLE];
+  const variables = runVariables((globalThis as { TEST_POSTGRES_PACKAGE?: string }).TEST_POSTGRES_PACKAGE);
+  const adminUrl = process.env[variables.adminUrl];
+  const runId = process.env[variables.runId];
   if (!adminUrl || !runId) {
     const reason = 'is not set. Name the global setup and teardown of local-stack in the jest configuration.';
-    throw new TestServerMissingError(ADMIN_URL_VARIABLE, reason);
+    throw new TestServerMissingError(variables.adminUrl, reason);
   }
   return { adminUrl, runId };
 }

@@ -67,7 +67,7 @@ export async function selectColumns(tx: Executor, columns: readonly ColumnQuery[
       ) as inner_type
     )
     select k.ord,
-      case when b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace then pg_catalog.format_type(b.oid, null) else b.typname end as type,
+      case when b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace then pg_catalog.replace(pg_catalog.format_type(b.oid, null), 'pg_catalog.', '') else b.typname end as type,
       pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(own.typname) as "cast",
       not k.attnotnull as nullable, k.attgenerated <> '' or k.attidentity = 'a' as generated,
       exists (

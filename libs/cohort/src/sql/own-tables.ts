@@ -63,9 +63,10 @@ export async function selectInstalled(
     select c.relname as name,
       (
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-          'name', a.attname, 'type', pg_catalog.format_type(a.atttypid, a.atttypmod), 'nullable', not a.attnotnull,
+          'name', a.attname, -- where something of the same name stands in front of it, the schema comes along
+          'type', pg_catalog.replace(pg_catalog.format_type(a.atttypid, a.atttypmod), 'pg_catalog.', ''), 'nullable', not a.attnotnull,
           'hasDefault', a.atthasdef or a.attidentity <> '',
-          'numbered', a.attidentity <> '' or coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) like 'nextval(%', false),
+          'numbered', a.attidentity <> '' or coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~ '^(pg_catalog[.])?nextval[(]', false),
           'sequenceUsable', coalesce(s.usable, true)
         ) order by a.attnum)
         from pg_catalog.pg_attribute as a

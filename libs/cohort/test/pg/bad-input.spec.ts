@@ -13,6 +13,7 @@ import { type Host, startHost } from '../support/host.js';
 import { model } from '../support/models.js';
 import { ACME, CONTACT_ID, GLOBEX, NOTE_ID, NOW, SessionNote, Signal, Ticket, notesHost } from '../support/notes.js';
 import { addContacts, addNotes, addTickets, countRows } from '../support/seed.js';
+import { OURS, SCHEMA } from '../support/schema.js';
 
 const HOLD_ID = '5d0c2a7e-8f0e-4f1c-9a53-0b8f5b1f6f01';
 const ZERO = '00000000-0000-0000-0000-000000000000';
@@ -35,7 +36,7 @@ afterAll(() => host.close());
 const tables = ['session_notes', 'case_contacts', 'tickets', 'signals'];
 const ours = () =>
   host.query<{ name: string }>(
-    `select format('retention.%I', tablename) as name from pg_tables where schemaname = 'retention'`,
+    `select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = '${SCHEMA}'`,
   );
 
 /** How many rows every table has, and how many of the retained ones are as they were. */
@@ -579,7 +580,7 @@ describe('a hold on what cannot be held is refused, and nothing is stored', () =
       ]);
       const [stored] = await em
         .getConnection()
-        .execute('select count(*)::int as holds from retention.retention_holds', [], 'all', em.getTransactionContext());
+        .execute(`select count(*)::int as holds from ${OURS}.retention_holds`, [], 'all', em.getTransactionContext());
       expect(stored).toEqual({ holds: 2 });
     } finally {
       await em.rollback();

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals';
 import { type Host, openHost } from '../support/host.js';
 import { ACME, GLOBEX, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { addNotes, countRows, holdOn, nobodyInTransaction } from '../support/seed.js';
+import { OURS } from '../support/schema.js';
 
 const KILL = `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()`;
 
@@ -65,13 +66,13 @@ test('connections killed at any statement, on several lanes, leave a ledger that
     await Array.fromAsync(host.sweep.sweepMany([ACME, GLOBEX], NOW)).catch(() => undefined);
   sweeping = false;
   await killer;
-  await outside.query(`update retention.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
+  await outside.query(`update ${OURS}.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
   await Array.fromAsync(outside.sweep.sweepMany([ACME, GLOBEX], NOW));
   expect(killed).toBeGreaterThan(0);
   expect(await countRows(outside, 'session_notes')).toBe(20);
   const [sums] = await outside.query(
-    `select (select sum(total_affected) from retention.sweep_run)::int as runs, (select sum(affected) from retention.sweep_run_entity_summary)::int as summaries,
-      (select count(*) from retention.sweep_progress)::int as unfolded, (select count(*) from retention.sweep_run where status = 'started')::int as open`,
+    `select (select sum(total_affected) from ${OURS}.sweep_run)::int as runs, (select sum(affected) from ${OURS}.sweep_run_entity_summary)::int as summaries,
+      (select count(*) from ${OURS}.sweep_progress)::int as unfolded, (select count(*) from ${OURS}.sweep_run where status = 'started')::int as open`,
   );
   expect(sums).toEqual({ runs: 1480, summaries: 1480, unfolded: 0, open: 0 });
 });

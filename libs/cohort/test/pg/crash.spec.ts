@@ -9,6 +9,7 @@ import { insertPass, lockAbandoned } from '../../src/sql/lanes.js';
 import { type Host, latch, openHost } from '../support/host.js';
 import { ACME, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { addNotes, countRows, nobodyInTransaction, until } from '../support/seed.js';
+import { OURS, SCHEMA } from '../support/schema.js';
 
 const PROGRAM = fileURLToPath(new URL('../programs/sweeper.mjs', import.meta.url));
 const ROWS = 1000;
@@ -41,7 +42,7 @@ const manyNotes = () => Array.from({ length: ROWS }, () => ({}));
 
 /** Starts a sweeping process and returns once it stands at `point`. */
 async function sweeperAt(host: Host, point: string, passes: number): Promise<ChildProcess> {
-  const child = fork(PROGRAM, [host.url, point, String(passes)], {
+  const child = fork(PROGRAM, [host.url, SCHEMA, point, String(passes)], {
     execArgv: [],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
@@ -53,7 +54,7 @@ async function sweeperAt(host: Host, point: string, passes: number): Promise<Chi
 
 /** What the clock would do: the pass has given no sign of life for longer than the settle timeout. */
 const letHeartbeatsAge = (host: Host) =>
-  host.query(`update retention.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
+  host.query(`update ${OURS}.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
 
 /** Ledger and data say the same: what is gone, what was counted, what was written down row by row. */
 async function expectLedgerToEqualData(host: Host): Promise<number> {
@@ -62,7 +63,7 @@ async function expectLedgerToEqualData(host: Host): Promise<number> {
   expect(items.reduce((sum, run) => sum + run.totalAffected, 0)).toBe(gone);
   const runs = await Promise.all(items.map((run) => host.ledger.run(run.sweepId)));
   expect(runs.flatMap((run) => run!.summaries).reduce((sum, each) => sum + each.affected, 0)).toBe(gone);
-  expect(await countRows(host, 'retention.sweep_run_row_detail')).toBe(gone);
+  expect(await countRows(host, `${OURS}.sweep_run_row_detail`)).toBe(gone);
   return gone;
 }
 
@@ -96,7 +97,7 @@ describe('a sweeper killed with SIGKILL', () => {
       totalAffected: gone,
       error: expect.stringContaining('recovered'),
     });
-    expect(await countRows(host, 'retention.sweep_progress')).toBe(0);
+    expect(await countRows(host, `${OURS}.sweep_progress`)).toBe(0);
   });
 
   test('is not recovered while its heartbeat is fresh', async () => {
@@ -239,7 +240,7 @@ describe('the heartbeat of a pass', () => {
     const { host, sweep, go } = await standing();
     await letHeartbeatsAge(host);
     jest.advanceTimersByTime(SETTLE_TIMEOUT_MS / 4);
-    await until(() => countRows(host, 'retention.sweep_lane', `heartbeat_at > now() - interval '1 minute'`));
+    await until(() => countRows(host, `${OURS}.sweep_lane`, `heartbeat_at > now() - interval '1 minute'`));
     const other = await open({ url: host.url });
     await other.sweep.sweep(ACME, NOW);
     go();
@@ -272,13 +273,13 @@ describe('recovery', () => {
     const ctx = await host.readiness.context();
     const passId = randomUUID();
     const pass = { passId, trigger: 'manual', dryRun: false, tokens: [randomUUID(), randomUUID()] };
-    await inLedger(ctx, (tx) => insertPass(tx, 'retention', pass));
+    await inLedger(ctx, (tx) => insertPass(tx, SCHEMA, pass));
     await letHeartbeatsAge(host);
     await host.orm.em.fork().transactional(async (em) => {
-      if (locks) await em.execute(`select 1 from retention.sweep_lane where ${lanes} for update`);
-      if (beats) await host.query(`update retention.sweep_lane set heartbeat_at = now() where ${lanes}`);
-      if (settles) await host.query(`update retention.sweep_lane set status = 'settled'`);
-      const tokens = await inLedger(ctx, (tx) => lockAbandoned(tx, 'retention', passId, 60_000));
+      if (locks) await em.execute(`select 1 from ${OURS}.sweep_lane where ${lanes} for update`);
+      if (beats) await host.query(`update ${OURS}.sweep_lane set heartbeat_at = now() where ${lanes}`);
+      if (settles) await host.query(`update ${OURS}.sweep_lane set status = 'settled'`);
+      const tokens = await inLedger(ctx, (tx) => lockAbandoned(tx, SCHEMA, passId, 60_000));
       expect(tokens?.length ?? null).toBe(taken);
     });
   });

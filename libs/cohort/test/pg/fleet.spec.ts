@@ -3,6 +3,7 @@ import { TENANTLESS, TENANTLESS_ID, TenantContext } from 'nestjs-cohort';
 import { type Host, type HostOptions, openHost } from '../support/host.js';
 import { ACME, GLOBEX, NOW, SessionNote, daysBefore, notesHost } from '../support/notes.js';
 import { addContacts, addNotes, addTickets, countRows, holdOn } from '../support/seed.js';
+import { OURS } from '../support/schema.js';
 
 async function open(options: Partial<HostOptions['options']> = {}): Promise<Host> {
   return openHost({ ...notesHost, options: { ...notesHost.options, ...options } });
@@ -39,9 +40,9 @@ describe('sweepMany', () => {
       expect(notes[17]).toMatchObject({ affected: 4, held: 1, skipped: 0 });
       expect(await countRows(host, 'session_notes')).toBe(1);
       expect(
-        await host.query('select count(*)::int as runs, sum(total_affected)::int as affected from retention.sweep_run'),
+        await host.query(`select count(*)::int as runs, sum(total_affected)::int as affected from ${OURS}.sweep_run`),
       ).toEqual([{ runs: 2000, affected: 9999 }]);
-      const lanes = await host.query<{ status: string }>('select status from retention.sweep_lane');
+      const lanes = await host.query<{ status: string }>(`select status from ${OURS}.sweep_lane`);
       expect(lanes.map((lane) => lane.status)).toEqual(['settled', 'settled']);
     },
   );
@@ -99,7 +100,7 @@ describe('sweepMany', () => {
       code: 'invalid-argument',
       argument: 'tenants[1]',
     });
-    expect(await countRows(host, 'retention.sweep_run')).toBe(0);
+    expect(await countRows(host, `${OURS}.sweep_run`)).toBe(0);
   });
 });
 

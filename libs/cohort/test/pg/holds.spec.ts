@@ -17,6 +17,7 @@ import {
   notesHost,
 } from '../support/notes.js';
 import { addContacts, addNotes, addTickets, countRows, holdOn, somebodyWaits } from '../support/seed.js';
+import { OURS } from '../support/schema.js';
 
 /** Keys whose text is not the caller's spelling: a numeric, a char(8), a case-insensitive collation. */
 const Ledger = defineEntity({
@@ -35,7 +36,7 @@ beforeAll(async () => {
 });
 afterAll(() => host.close());
 beforeEach(() =>
-  host.query('truncate session_notes, case_contacts, tickets, signals, ledgers, retention.retention_holds'),
+  host.query(`truncate session_notes, case_contacts, tickets, signals, ledgers, ${OURS}.retention_holds`),
 );
 
 const sweepNotes = async () =>
@@ -155,7 +156,7 @@ test('an application clock that runs ahead opens no gap, nor does a database clo
   const [stored] = await host.holds.list({ activeAsOf: soon() });
   expect(stored!.createdAt.getTime()).toBeLessThanOrEqual(Date.now() + 1000);
   await host.query(
-    `insert into retention.retention_holds(hold_id, scope_kind, retention_entity_id, record_id, tenant_id, reason, created_at)
+    `insert into ${OURS}.retention_holds(hold_id, scope_kind, retention_entity_id, record_id, tenant_id, reason, created_at)
      values (gen_random_uuid(), 'record', $1, $2, 'acme', 'stored by the old primary', now() + interval '1 hour')`,
     [NOTE_ID, failedOver],
   );
@@ -166,7 +167,7 @@ test('an application clock that runs ahead opens no gap, nor does a database clo
 describe('a hold that could protect nothing is refused', () => {
   const refused = async (hold: Parameters<Host['holds']['create']>[0], code: string) => {
     await expect(host.holds.create(hold)).rejects.toMatchObject({ code });
-    expect(await countRows(host, 'retention.retention_holds')).toBe(0);
+    expect(await countRows(host, `${OURS}.retention_holds`)).toBe(0);
   };
 
   // acceptance 351-353, 356, 455; HOLD-04 to HOLD-11
@@ -308,6 +309,6 @@ describe('inside the caller’s transaction', () => {
     const failed = outcomes.filter((each) => each.status === 'rejected');
     expect(failed).toHaveLength(1);
     expect(failed[0]!.reason).toMatchObject({ code: 'hold-deadlock', sqlState: '40P01' });
-    expect(await countRows(host, 'retention.retention_holds')).toBe(1);
+    expect(await countRows(host, `${OURS}.retention_holds`)).toBe(1);
   });
 });

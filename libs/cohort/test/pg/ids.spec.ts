@@ -5,6 +5,7 @@ import { type Host, openHost } from '../support/host.js';
 import { model } from '../support/models.js';
 import { ACME, NOW } from '../support/notes.js';
 import { countRows, holdOn } from '../support/seed.js';
+import { OURS } from '../support/schema.js';
 
 async function open(properties: Parameters<typeof model>[0], before?: (host: Host) => Promise<void>) {
   const note = model(properties);
@@ -133,7 +134,7 @@ test('ids and tenants of any text are held, matched and swept as they are', asyn
     AWKWARD.map(() => [AWKWARD.length - 5, 5]),
   );
   expect(await countRows(host, 'note')).toBe(AWKWARD.length * 5);
-  expect(await countRows(host, 'retention.sweep_run_row_detail')).toBe(AWKWARD.length * (AWKWARD.length - 5));
+  expect(await countRows(host, `${OURS}.sweep_run_row_detail`)).toBe(AWKWARD.length * (AWKWARD.length - 5));
 });
 
 test('anchors at infinity stay, at minus infinity go, ties do not matter', async () => {

@@ -23,6 +23,7 @@ import { type Host, startHost } from '../support/host.js';
 import { anonymisable, model } from '../support/models.js';
 import { ACME, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { addNotes, countRows, holdOn } from '../support/seed.js';
+import { SCHEMA } from '../support/schema.js';
 
 /** Stands for the host's database, whose migrations have run. */
 let migrated: Host;
@@ -66,7 +67,7 @@ function appModule({
       MikroOrmModule.forRoot({
         driver: PostgreSqlDriver,
         clientUrl: migrated.url,
-        entities: [...entities, ...cohortEntities({ schema: 'retention' })] as never,
+        entities: [...entities, ...cohortEntities({ schema: SCHEMA })] as never,
         pool: { max: 5 },
         discovery: { inferDefaultValues: false },
         registerRequestContext: false,

@@ -4,6 +4,7 @@ import type { RetentionHoldError } from 'nestjs-cohort';
 import { type Host, type HostOptions, latch, openHost } from '../support/host.js';
 import { ACME, CaseContact, GLOBEX, NOW, SessionNote, Ticket, daysBefore, notesHost } from '../support/notes.js';
 import { addContacts, addNotes, addTickets, countRows, holdOn, somebodyWaits } from '../support/seed.js';
+import { OURS } from '../support/schema.js';
 
 type Point = 'before-lock' | 'locked' | 'mutated' | 'committed';
 
@@ -90,7 +91,7 @@ describe.each(STRATEGIES)(
         });
         expect(await hold).toBe(strategy === 'purge' ? 'hold-record-missing' : 'stored');
         expect(await countRows(host, table, changed)).toBe(strategy === 'purge' ? 0 : 1);
-        expect(await countRows(host, 'retention.retention_holds')).toBe(strategy === 'purge' ? 0 : 1);
+        expect(await countRows(host, `${OURS}.retention_holds`)).toBe(strategy === 'purge' ? 0 : 1);
       },
     );
 
@@ -119,7 +120,7 @@ describe.each(STRATEGIES)(
         { isolationLevel: IsolationLevel.REPEATABLE_READ },
       );
       await expect(attempt).rejects.toMatchObject({ code: 'hold-serialization', sqlState: '40001' });
-      expect(await countRows(host, 'retention.retention_holds')).toBe(0);
+      expect(await countRows(host, `${OURS}.retention_holds`)).toBe(0);
     });
 
     test('protects the row while its own transaction stays open, and after its commit', async () => {
@@ -217,7 +218,7 @@ describe('two sweepers over one backlog', () => {
     expect(affected[0]! + affected[1]!).toBe(1000);
     expect(Math.min(...affected)).toBeGreaterThan(0);
     const [details] = await one.query(
-      'select count(*)::int as rows, count(distinct record_id)::int as ids from retention.sweep_run_row_detail',
+      `select count(*)::int as rows, count(distinct record_id)::int as ids from ${OURS}.sweep_run_row_detail`,
     );
     expect(details).toEqual({ rows: 1000, ids: 1000 });
     const third = await one.sweep.sweep(ACME, NOW);
@@ -318,9 +319,9 @@ describe('a row that somebody else is changing', () => {
     expect(await countRows(host, 'session_notes', 'id = any($1)', [held])).toBe(new Set(held).size);
     expect(left).toBe(new Set(held).size);
     expect(affected).toBe(1200 - left);
-    const [ledger] = await host.query('select sum(affected)::int as affected from retention.sweep_run_entity_summary');
+    const [ledger] = await host.query(`select sum(affected)::int as affected from ${OURS}.sweep_run_entity_summary`);
     expect(ledger).toEqual({ affected });
-    expect(await countRows(host, 'retention.sweep_progress')).toBe(0);
+    expect(await countRows(host, `${OURS}.sweep_progress`)).toBe(0);
   });
 });
 
@@ -340,7 +341,7 @@ describe('lists of holds in opposite order', () => {
         return host.holds.create(round % 2 ? holds : holds.reverse());
       }),
     );
-    expect(await countRows(host, 'retention.retention_holds')).toBe(180);
+    expect(await countRows(host, `${OURS}.retention_holds`)).toBe(180);
   });
 });
 

@@ -5,6 +5,7 @@ import { type Host, openHost } from '../support/host.js';
 import { ACME, NOW } from '../support/notes.js';
 import { holdOn } from '../support/seed.js';
 import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
+import { OURS } from '../support/schema.js';
 
 async function openClerk(names: string[], prepare: (owner: Host) => Promise<unknown> = async () => undefined) {
   const entities = names.map((name) => retainedTable(name));
@@ -25,7 +26,7 @@ describe('row-level security that would hide something from the sweeping role', 
     await addRows(owner, 'album', [{ id: 1 }]);
     await owner.holds.create(holdOn(entities[0]!, '1'));
     await clerk.readiness.context();
-    await owner.query(byTenant('retention.retention_holds'));
+    await owner.query(byTenant(`${OURS}.retention_holds`));
     await expect(clerk.sweep.sweep(ACME, NOW)).rejects.toThrow(/retention_holds" is under row-level security/);
     expect(await idsOf(owner, 'album')).toEqual([1]);
   });

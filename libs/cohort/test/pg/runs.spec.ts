@@ -19,6 +19,7 @@ import { type Host, type HostOptions, openHost } from '../support/host.js';
 import { ACME, CaseContact, GLOBEX, NOTE_ID, NOW, SessionNote, daysBefore, notesHost } from '../support/notes.js';
 import { addContacts, addNotes, addTickets, countRows, holdOn } from '../support/seed.js';
 import { addRows, retainedTable, rulesFor } from '../support/tables.js';
+import { OURS } from '../support/schema.js';
 
 async function open(input: Partial<HostOptions> = {}): Promise<Host> {
   return openHost({ ...notesHost, ...input });
@@ -221,7 +222,7 @@ describe('a sweep', () => {
     const host = await open({ options: { ...notesHost.options, dryRun: true } });
     await addNotes(host, [{}]);
     await expect(host.sweep.sweep(ACME, NOW)).rejects.toMatchObject({ code: 'dry-run-only' });
-    expect(await countRows(host, 'retention.sweep_run')).toBe(0);
+    expect(await countRows(host, `${OURS}.sweep_run`)).toBe(0);
     expect(
       (await host.sweep.sweep(ACME, NOW, { dryRun: true })).counts.find((each) => each.entity === 'SessionNote'),
     ).toMatchObject({ affected: 1 });
@@ -326,7 +327,7 @@ describe('an entity', () => {
     await host.query(`create function no_counts() returns trigger language plpgsql as
       $$ begin if new.null_anchor_count > 0 then raise exception 'no'; end if; return new; end $$`);
     await host.query(
-      'create trigger no_counts before insert or update on retention.sweep_run_entity_summary for each row execute function no_counts()',
+      `create trigger no_counts before insert or update on ${OURS}.sweep_run_entity_summary for each row execute function no_counts()`,
     );
     const result = await host.sweep.sweep(ACME, NOW);
     expect(result).toMatchObject({ status: 'partiallyFailed', counts: [{ affected: 25, held: 0, nullAnchor: 0 }] });
@@ -376,7 +377,7 @@ describe('a run', () => {
         items: [{ status: 'cancelled', totalAffected: affected, error: null }],
       });
       expect(await countRows(host, 'session_notes')).toBe(50 - affected);
-      expect(await countRows(host, 'retention.sweep_progress')).toBe(0);
+      expect(await countRows(host, `${OURS}.sweep_progress`)).toBe(0);
     },
   );
 
@@ -413,15 +414,15 @@ describe('a run', () => {
       ...onlyNotes(new Rules(() => purge('P30D'))),
       probe: async (at) => {
         if (at !== 'committed' || controller.signal.aborted) return;
-        await host.query('alter table retention.sweep_run rename to elsewhere');
+        await host.query(`alter table ${OURS}.sweep_run rename to elsewhere`);
         controller.abort(new Error('stop here'));
       },
     });
     await addNotes(host, many(15));
     await expect(host.sweep.sweep(ACME, NOW, { signal: controller.signal })).rejects.toThrow('stop here');
-    await host.query('alter table retention.elsewhere rename to sweep_run');
+    await host.query(`alter table ${OURS}.elsewhere rename to sweep_run`);
     expect(await host.ledger.runs()).toMatchObject({ items: [{ status: 'started', totalAffected: 10 }] });
-    await host.query(`update retention.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
+    await host.query(`update ${OURS}.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
     expect((await host.sweep.sweep(ACME, NOW)).counts).toMatchObject([{ affected: 5 }]);
     expect((await host.ledger.runs()).items.map((run) => [run.status, run.totalAffected])).toEqual([
       ['succeeded', 5],
@@ -446,12 +447,10 @@ describe('a run', () => {
     await host.query(
       `create function no_end() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$`,
     );
-    await host.query(
-      'create trigger no_end before update on retention.sweep_run for each row execute function no_end()',
-    );
+    await host.query(`create trigger no_end before update on ${OURS}.sweep_run for each row execute function no_end()`);
     await expect(host.sweep.sweep(ACME, NOW, { dryRun: true })).rejects.toMatchObject({ code: 'P0001' });
-    await host.query('drop trigger no_end on retention.sweep_run');
-    await host.query(`update retention.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
+    await host.query(`drop trigger no_end on ${OURS}.sweep_run`);
+    await host.query(`update ${OURS}.sweep_lane set heartbeat_at = heartbeat_at - interval '2 hours'`);
     await host.sweep.sweep(ACME, NOW, { dryRun: true });
     expect((await host.ledger.runs()).items.map((run) => [run.status, run.totalAffected])).toEqual([
       ['succeeded', 15],
@@ -463,14 +462,14 @@ describe('a run', () => {
 
   // acceptance 278, 279; AUD-06
   test.each([
-    `update retention.sweep_run set status = 'started'`,
-    `update retention.sweep_run set status = 'done'`,
-    `update retention.sweep_run set settled_at = null`,
-    `update retention.sweep_run set total_affected = -1`,
-    `update retention.sweep_run set duration_ms = -1`,
-    `update retention.sweep_run set erasure_subject_kind = 'customer'`,
-    `update retention.sweep_run_entity_summary set held_count = -1`,
-    `update retention.sweep_run_entity_summary set strategy = 'shred'`,
+    `update ${OURS}.sweep_run set status = 'started'`,
+    `update ${OURS}.sweep_run set status = 'done'`,
+    `update ${OURS}.sweep_run set settled_at = null`,
+    `update ${OURS}.sweep_run set total_affected = -1`,
+    `update ${OURS}.sweep_run set duration_ms = -1`,
+    `update ${OURS}.sweep_run set erasure_subject_kind = 'customer'`,
+    `update ${OURS}.sweep_run_entity_summary set held_count = -1`,
+    `update ${OURS}.sweep_run_entity_summary set strategy = 'shred'`,
   ])('cannot be brought into a state that makes no sense: %s', async (statement) => {
     const host = await open();
     await host.sweep.sweep(ACME, NOW);
@@ -509,8 +508,8 @@ test('the ledger outlives the tenant and whoever acted: no key of it points at t
   expect(await host.ledger.run(result.sweepId)).toMatchObject({ tenantId: 'acme', actor: 'user-41', totalAffected: 1 });
   expect(await host.holds.list({ activeAsOf: new Date(Date.now() + 60_000) })).toHaveLength(1);
   const outgoing = await host.query(
-    `select conname from pg_constraint where contype = 'f' and connamespace = 'retention'::regnamespace
-     and (select relnamespace from pg_class where oid = confrelid) <> 'retention'::regnamespace`,
+    `select conname from pg_constraint where contype = 'f' and connamespace = '${OURS}'::regnamespace
+     and (select relnamespace from pg_class where oid = confrelid) <> '${OURS}'::regnamespace`,
   );
   expect(outgoing).toEqual([]);
 });

@@ -3,6 +3,7 @@ import { CohortConfigurationError } from 'nestjs-cohort';
 import { clerkUrl } from '../support/clerk.js';
 import { type Host, openHost, startHost } from '../support/host.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
+import { OURS, SCHEMA } from '../support/schema.js';
 
 /** Broken and mended again, one change at a time. */
 let host: Host;
@@ -12,7 +13,6 @@ beforeAll(async () => {
 });
 afterAll(() => host.close());
 
-const SCHEMA = '"retention"';
 const problemsOf = async (on: Host): Promise<readonly string[]> => {
   const fresh = await startHost({ ...notesHost, url: on.url, poolSize: 4 });
   try {
@@ -27,7 +27,7 @@ const problemsOf = async (on: Host): Promise<readonly string[]> => {
 };
 /** Problems while `change` is in force, and that there are none before and after. */
 async function problemsAfter(change: string, undo: string): Promise<readonly string[]> {
-  const on = `set search_path = ${SCHEMA}, public;`;
+  const on = `set search_path = ${OURS}, public;`;
   await host.query(`${on} ${change}; reset search_path`);
   try {
     return await problemsOf(host);
@@ -36,8 +36,7 @@ async function problemsAfter(change: string, undo: string): Promise<readonly str
     expect(await problemsOf(host)).toEqual([]);
   }
 }
-const at = (table: string, problem: string) =>
-  `Table "retention"."${table}": ${problem}; apply the pending migrations.`;
+const at = (table: string, problem: string) => `Table ${OURS}."${table}": ${problem}; apply the pending migrations.`;
 const RUN_KEY = 'sweep_run_entity_summary_sweep_id_foreign';
 const STATUS_KEY = 'foreign key (sweep_id, row_detail_id) to sweep_run_row_detail (sweep_id, id)';
 
@@ -211,20 +210,20 @@ describe('without what it needs it is refused, by name:', () => {
     ).toEqual([
       at('retention_holds', 'column reason takes NULL; wanted: the opposite'),
       at('sweep_run', 'has no column actor'),
-      'Table "retention"."walk_cursor" does not exist; apply the pending migrations.',
+      `Table ${OURS}."walk_cursor" does not exist; apply the pending migrations.`,
     ]);
   });
 
   test('any column of any table', async () => {
     const columns = await host.query<{ table: string; name: string }>(
       `select c.table_name as "table", c.column_name as name from information_schema.columns as c
-       where c.table_schema = 'retention' order by 1, c.ordinal_position`,
+       where c.table_schema = '${SCHEMA}' order by 1, c.ordinal_position`,
     );
     expect(columns.length).toBeGreaterThan(80);
     for (const { table, name } of columns) {
-      await host.query(`alter table ${SCHEMA}.${table} rename ${name} to gone`);
+      await host.query(`alter table ${OURS}.${table} rename ${name} to gone`);
       expect(await problemsOf(host)).toContain(at(table, `has no column ${name}`));
-      await host.query(`alter table ${SCHEMA}.${table} rename gone to ${name}`);
+      await host.query(`alter table ${OURS}.${table} rename gone to ${name}`);
     }
     expect(await problemsOf(host)).toEqual([]);
   });
@@ -273,14 +272,14 @@ describe('what is not needed is not asked for:', () => {
   });
 
   test('an index that only makes it fast is missed in the log, unless another one leads with its columns', async () => {
-    await host.query(`drop index ${SCHEMA}.retention_holds_record_idx`);
+    await host.query(`drop index ${OURS}.retention_holds_record_idx`);
     const slow = await openHost({ ...notesHost, url: host.url });
     await slow.readiness.context();
     expect(slow.logs).toContain(
-      'Table "retention"."retention_holds" has no index that leads with (retention_entity_id, record_id); it is slow without.',
+      `Table ${OURS}."retention_holds" has no index that leads with (retention_entity_id, record_id); it is slow without.`,
     );
     await host.query(
-      `create unique index retention_holds_record_idx on ${SCHEMA}.retention_holds (retention_entity_id, record_id, hold_id)`,
+      `create unique index retention_holds_record_idx on ${OURS}.retention_holds (retention_entity_id, record_id, hold_id)`,
     );
     const fast = await openHost({ ...notesHost, url: host.url });
     await fast.readiness.context();
@@ -303,18 +302,18 @@ describe('a role', () => {
   test.each([
     [
       'read holds',
-      `revoke select on ${SCHEMA}.retention_holds from CLERK`,
-      'Table "retention"."retention_holds": this role may not select; grant it.',
+      `revoke select on ${OURS}.retention_holds from CLERK`,
+      `Table ${OURS}."retention_holds": this role may not select; grant it.`,
     ],
     [
       'fold progress',
-      `revoke insert, delete on ${SCHEMA}.sweep_progress from CLERK`,
-      'Table "retention"."sweep_progress": this role may not insert, delete; grant it.',
+      `revoke insert, delete on ${OURS}.sweep_progress from CLERK`,
+      `Table ${OURS}."sweep_progress": this role may not insert, delete; grant it.`,
     ],
     [
       'number progress',
-      `revoke all on ${SCHEMA}.sweep_progress_id_seq from CLERK`,
-      'Table "retention"."sweep_progress": this role may not use the sequence of id; grant it USAGE.',
+      `revoke all on ${OURS}.sweep_progress_id_seq from CLERK`,
+      `Table ${OURS}."sweep_progress": this role may not use the sequence of id; grant it USAGE.`,
     ],
   ])('that may not %s is refused', async (_, revoke, problem) => {
     expect(await asClerk(revoke)).toEqual([problem]);
@@ -324,22 +323,22 @@ describe('a role', () => {
 // acceptance 190-192, READY-11, READY-13
 test('concurrent first callers share one check, its failure is forgotten, and its success is not', async () => {
   const repaired = await openHost({ ...notesHost, url: host.url });
-  await host.query(`alter table ${SCHEMA}.sweep_run rename actor to author`);
+  await host.query(`alter table ${OURS}.sweep_run rename actor to author`);
   const failures = await Promise.allSettled([1, 2, 3].map(() => repaired.preview.preview(ACME, NOW)));
   expect(new Set(failures.map((each) => (each as PromiseRejectedResult).reason as unknown)).size).toBe(1);
-  await host.query(`alter table ${SCHEMA}.sweep_run rename author to actor`);
+  await host.query(`alter table ${OURS}.sweep_run rename author to actor`);
   const contexts = await Promise.all([repaired.readiness.context(), repaired.readiness.context()]);
   expect(contexts[0]).toBe(contexts[1]);
-  await host.query(`alter table ${SCHEMA}.sweep_run rename actor to author`);
+  await host.query(`alter table ${OURS}.sweep_run rename actor to author`);
   await expect(repaired.preview.preview(ACME, NOW)).resolves.toBeDefined();
-  await host.query(`alter table ${SCHEMA}.sweep_run rename author to actor`);
+  await host.query(`alter table ${OURS}.sweep_run rename author to actor`);
 });
 
 // acceptance 193, 194, READY-14
 test('the success of one host, or of one database, says nothing of another', async () => {
   await host.readiness.context();
   const other = await openHost(notesHost);
-  await other.query(`alter table ${SCHEMA}.sweep_run rename actor to author`);
+  await other.query(`alter table ${OURS}.sweep_run rename actor to author`);
   expect(await problemsOf(other)).toEqual([at('sweep_run', 'has no column actor')]);
   expect(await problemsOf(host)).toEqual([]);
 });

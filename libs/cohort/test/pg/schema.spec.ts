@@ -7,6 +7,7 @@ import { type Host, openHost } from '../support/host.js';
 import { model } from '../support/models.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
 import { addNotes, countRows } from '../support/seed.js';
+import { OURS, SCHEMA } from '../support/schema.js';
 
 async function open(cohortSchema: string): Promise<Host> {
   return openHost({ ...notesHost, cohortSchema });
@@ -88,20 +89,20 @@ test.each([
   [`state = 'inFlight', claim_token = gen_random_uuid(), claimed_at = now()`, null],
   [`dispatch_phase = 'later'`, '23514'],
 ] as const)('a handler status may not become: %s', async (change, code) => {
-  const host = await open('retention');
-  await host.query(`insert into retention.sweep_run_row_detail(sweep_id, at, entity_type, retention_entity_id, record_id, category, strategy, tenant_id, outcome, handled)
+  const host = await open(SCHEMA);
+  await host.query(`insert into ${OURS}.sweep_run_row_detail(sweep_id, at, entity_type, retention_entity_id, record_id, category, strategy, tenant_id, outcome, handled)
     values (gen_random_uuid(), now(), 'Note', gen_random_uuid(), '1', 'notes', 'purge', 'acme', 'affected', true)`);
-  await host.query(`insert into retention.sweep_row_handler_status(sweep_id, row_detail_id, handler_type, dispatch_phase, state, attempt, queued_at, next_attempt_at)
-    select sweep_id, id, 'h', 'immediate', 'pending', 0, now(), now() from retention.sweep_run_row_detail`);
-  const update = host.query(`update retention.sweep_row_handler_status set ${change}`);
+  await host.query(`insert into ${OURS}.sweep_row_handler_status(sweep_id, row_detail_id, handler_type, dispatch_phase, state, attempt, queued_at, next_attempt_at)
+    select sweep_id, id, 'h', 'immediate', 'pending', 0, now(), now() from ${OURS}.sweep_run_row_detail`);
+  const update = host.query(`update ${OURS}.sweep_row_handler_status set ${change}`);
   if (code) await expect(update).rejects.toMatchObject({ code });
   else await update;
 });
 
 test('a run cannot go before its summaries', async () => {
-  const host = await open('retention');
+  const host = await open(SCHEMA);
   await host.sweep.sweep(ACME, NOW);
-  await expect(host.query('delete from retention.sweep_run')).rejects.toMatchObject({
+  await expect(host.query(`delete from ${OURS}.sweep_run`)).rejects.toMatchObject({
     code: expect.stringMatching(/^23(001|503)$/),
   });
 });

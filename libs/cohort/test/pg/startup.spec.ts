@@ -22,6 +22,7 @@ import { anonymisable, date, model, softDeletable, text, uuidKey } from '../supp
 import { Reversed } from '../support/reversed-type.js';
 import { ACME, NOTE_ID, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { countRows, holdOn } from '../support/seed.js';
+import { OURS } from '../support/schema.js';
 
 async function open(input: Partial<HostOptions> = {}): Promise<Host> {
   return openHost({ ...notesHost, ...input });
@@ -273,9 +274,9 @@ describe('the installed schema', () => {
   test.each(['retention_holds', 'sweep_pass', 'sweep_lane', 'sweep_progress', 'sweep_run', 'walk_cursor'])(
     'without %s is refused by its exact name',
     async (table) => {
-      const host = await openAfter(`drop table retention.${table} cascade`);
+      const host = await openAfter(`drop table ${OURS}.${table} cascade`);
       expect(await problemsOf(host)).toEqual([
-        `Table "retention"."${table}" does not exist; apply the pending migrations.`,
+        `Table ${OURS}."${table}" does not exist; apply the pending migrations.`,
       ]);
     },
   );
@@ -283,29 +284,29 @@ describe('the installed schema', () => {
   // acceptance 178
   test('is not made whole by a table of the same name in another schema', async () => {
     const host = await openAfter(
-      'create table public.sweep_run (like retention.sweep_run); drop table retention.sweep_run cascade',
+      `create table public.sweep_run (like ${OURS}.sweep_run); drop table ${OURS}.sweep_run cascade`,
     );
-    expect(await problemsOf(host)).toEqual(about('Table "retention"."sweep_run" does not exist'));
+    expect(await problemsOf(host)).toEqual(about(`Table ${OURS}."sweep_run" does not exist`));
   });
 
   test('with a view in place of a table is refused', async () => {
     const host = await openAfter(
-      'alter table retention.walk_cursor rename to renamed; create view retention.walk_cursor as select * from retention.renamed',
+      `alter table ${OURS}.walk_cursor rename to renamed; create view ${OURS}.walk_cursor as select * from ${OURS}.renamed`,
     );
-    expect(await problemsOf(host)).toEqual(about('Table "retention"."walk_cursor" does not exist'));
+    expect(await problemsOf(host)).toEqual(about(`Table ${OURS}."walk_cursor" does not exist`));
   });
 
   // READY-10
   test('without a retained table, with rules and with a cascade is refused for all of it at once', async () => {
     const host = await openAfter(
-      `drop table signals; create rule keep as on delete to tickets do instead nothing; drop table retention.walk_cursor;
+      `drop table signals; create rule keep as on delete to tickets do instead nothing; drop table ${OURS}.walk_cursor;
        alter table case_contacts add foreign key (id) references session_notes on delete cascade`,
     );
     expect(await problemsOf(host)).toEqual(
       about(
         'SessionNote: a purge would reach CaseContact through ON DELETE CASCADE',
         'Signal: table public.signals does not exist; apply the pending migrations.',
-        'Table "retention"."walk_cursor" does not exist',
+        `Table ${OURS}."walk_cursor" does not exist`,
         'Ticket: table public.tickets has rewrite rules',
       ),
     );
@@ -324,7 +325,7 @@ describe('the installed schema', () => {
 
   // acceptance 189, 462, READY-01, READY-02
   test('is checked before every operation of every port, and none writes or makes anything', async () => {
-    const host = await openAfter('drop table retention.walk_cursor');
+    const host = await openAfter(`drop table ${OURS}.walk_cursor`);
     const before = await snapshot(host);
     const id = NOTE_ID;
     const calls: Record<string, () => Promise<unknown>> = {
@@ -350,7 +351,7 @@ describe('the installed schema', () => {
 
   // acceptance 195, READY-02
   test('is not looked at where an argument is wrong already', async () => {
-    const host = await openAfter('drop table retention.walk_cursor');
+    const host = await openAfter(`drop table ${OURS}.walk_cursor`);
     await expect(host.sweep.sweep(null as never, NOW)).rejects.toThrow('tenant is null; wanted: ');
     await expect(host.preview.preview(ACME, 'today' as never)).rejects.toThrow("now is 'today'; wanted: ");
     await expect(host.holds.create(null as never)).rejects.toThrow('hold is null; wanted: ');
@@ -359,12 +360,12 @@ describe('the installed schema', () => {
 
   // acceptance 190, READY-11
   test('can be mended after a refusal, and a success is remembered', async () => {
-    const host = await openAfter('alter table retention.walk_cursor rename to mislaid');
+    const host = await openAfter(`alter table ${OURS}.walk_cursor rename to mislaid`);
     expect(await problemsOf(host)).toHaveLength(1);
     expect(await problemsOf(host)).toHaveLength(1);
-    await host.query('alter table retention.mislaid rename to walk_cursor');
+    await host.query(`alter table ${OURS}.mislaid rename to walk_cursor`);
     const ctx = await host.readiness.context();
-    await host.query('drop table retention.walk_cursor');
+    await host.query(`drop table ${OURS}.walk_cursor`);
     expect(await host.readiness.context()).toBe(ctx);
   });
 
@@ -372,7 +373,7 @@ describe('the installed schema', () => {
   test('that was found right in one place says nothing of another database', async () => {
     const right = await open();
     await right.readiness.context();
-    const empty = await openAfter('drop schema retention cascade');
+    const empty = await openAfter(`drop schema ${OURS} cascade`);
     expect(await problemsOf(empty)).toHaveLength(10);
   });
 });
@@ -491,12 +492,12 @@ describe('foreign keys', () => {
   test('in a circle are refused, with what else is wrong', async () => {
     const host = await tables(
       `alter table child add foreign key (parent_id) references parent;
-       alter table parent add child_id uuid references child; drop table retention.walk_cursor`,
+       alter table parent add child_id uuid references child; drop table ${OURS}.walk_cursor`,
     );
     expect(await problemsOf(host)).toEqual(
       about(
         'Retained entities form a cycle of foreign keys (Child < Parent < Child)',
-        'Table "retention"."walk_cursor" does not exist',
+        `Table ${OURS}."walk_cursor" does not exist`,
       ),
     );
   });

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type Host, startHost } from '../support/host.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
+import { SCHEMA } from '../support/schema.js';
 import { addContacts, addNotes, addTickets, countRows } from '../support/seed.js';
 
 const PROGRAM = fileURLToPath(new URL('../programs/sweeper.mjs', import.meta.url));
@@ -86,7 +87,9 @@ test('the same single row goes in every zone of the host and of the database', a
           `update session_notes set body = 'younger', created_at = $1::timestamptz + interval '3 hours' where body = 'body'`,
           [cutoff()],
         );
-        await promisify(execFile)(process.execPath, [PROGRAM, host.url, 'never', '0'], { env: { ...process.env, TZ } });
+        await promisify(execFile)(process.execPath, [PROGRAM, host.url, SCHEMA, 'never', '0'], {
+          env: { ...process.env, TZ },
+        });
         const left = await host.query<{ body: string }>('select body from session_notes');
         removed.push(left.map((row) => row.body).join());
       }

@@ -13,6 +13,7 @@ import { type Host, startHost } from '../support/host.js';
 import { countRows, holdOn } from '../support/seed.js';
 import { addRows, retainedTable } from '../support/tables.js';
 import { daysBefore } from '../support/notes.js';
+import { OURS } from '../support/schema.js';
 
 /** Rules of the world in hand, by tenant and category. */
 class WorldRules extends RetentionRuleProvider {
@@ -150,7 +151,7 @@ async function hostFor(batch: number): Promise<Host> {
 
 async function build(host: Host, each: World, now: Date): Promise<void> {
   await host.query('alter table track drop constraint if exists track_album');
-  await host.query('truncate album, track, retention.retention_holds');
+  await host.query(`truncate album, track, ${OURS}.retention_holds`);
   for (const table of TABLES) {
     const all = each.rows[table];
     await addRows(

@@ -1,11 +1,11 @@
 // A process that sweeps session notes of one tenant and, at a point of its choice, stops for good, to be killed there.
-// Runs the built library, as a host does. Arguments: url, point, how often to pass the point before stopping.
+// Runs the built library, as a host does. Arguments: url, Cohort's schema, point, how often to pass the point before stopping.
 import { randomUUID } from 'node:crypto';
 import { MikroORM, defineEntity, p } from '@mikro-orm/postgresql';
 import { RetentionSweep, TenantContext, cohortEntities, retain } from 'nestjs-cohort';
 import { Readiness } from '../../dist/startup/readiness.js';
 
-const [, , url, point, passes] = process.argv;
+const [, , url, schema, point, passes] = process.argv;
 
 const SessionNote = defineEntity({
   name: 'SessionNote',
@@ -20,7 +20,7 @@ retain(SessionNote, {
 
 const orm = await MikroORM.init({
   clientUrl: url,
-  entities: [SessionNote, ...cohortEntities({ schema: 'retention' })],
+  entities: [SessionNote, ...cohortEntities({ schema })],
 });
 let left = Number(passes);
 const readiness = new Readiness({

@@ -13,13 +13,14 @@ import {
 } from 'nestjs-cohort';
 import type { EngineLogger, Probe } from '../../src/engine/context.js';
 import { Readiness } from '../../src/startup/readiness.js';
+import { SCHEMA } from './schema.js';
 
 type Entities = NonNullable<Parameters<typeof MikroORM.init>[0]>['entities'];
 
 export interface HostOptions {
   readonly entities: NonNullable<Entities>;
   readonly options: CohortOptions;
-  /** Schema of Cohort's tables. Default 'retention'. */
+  /** Schema of Cohort's tables. Default: the run's. */
   readonly cohortSchema?: string;
   readonly poolSize?: number;
   /** An existing database instead of a new one. */
@@ -51,10 +52,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
   const url = input.url ?? database!.url;
   const orm = await MikroORM.init({
     clientUrl: url,
-    entities: [
-      ...(input.entities as object[]),
-      ...cohortEntities({ schema: input.cohortSchema ?? 'retention' }),
-    ] as never,
+    entities: [...(input.entities as object[]), ...cohortEntities({ schema: input.cohortSchema ?? SCHEMA })] as never,
     pool: { max: input.poolSize ?? 10 },
     discovery: { inferDefaultValues: false },
     allowGlobalContext: true,

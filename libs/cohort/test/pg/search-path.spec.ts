@@ -1,0 +1,102 @@
+import { randomUUID } from 'node:crypto';
+import { expect, test } from '@jest/globals';
+import { type Host, openHost } from '../support/host.js';
+import { anonymisable } from '../support/models.js';
+import { ACME, NOW } from '../support/notes.js';
+import { SCHEMA } from '../support/schema.js';
+import { holdOn } from '../support/seed.js';
+
+/** Stands in front of everything under its own name; whoever calls or reads it fails. */
+const DECOYS = `
+  create schema decoys;
+  create function decoys.count(anyelement) returns bigint language plpgsql as $$ begin raise 'decoy'; end $$;
+  create function decoys.now() returns timestamptz language sql as $$ select '-infinity'::timestamptz $$;
+  create function decoys.statement_timestamp() returns timestamptz language sql as $$ select 'infinity'::timestamptz $$;
+  create function decoys.clock_timestamp() returns timestamptz language sql as $$ select '-infinity'::timestamptz $$;
+  create function decoys.unnest(anyarray) returns setof anyelement language sql as $$ select $1[1] where false $$;
+  create function decoys.jsonb_to_recordset(jsonb) returns setof record language plpgsql as $$ begin raise 'decoy'; end $$;
+  create function decoys.hashtextextended(text, bigint) returns bigint language sql as $$ select 7::bigint $$;
+  create function decoys.pg_advisory_xact_lock(bigint) returns void language sql as $$ select $$;
+  create function decoys.pg_try_advisory_xact_lock(bigint) returns boolean language sql as $$ select true $$;
+  create function decoys.row_security_active(oid) returns boolean language sql as $$ select true $$;
+  create function decoys.date_trunc(text, timestamptz) returns timestamptz language sql as $$ select '-infinity'::timestamptz $$;
+  create domain decoys.uuid as text;
+  create domain decoys.timestamptz as text;
+  create domain decoys.text as bytea;
+  create domain decoys.bool as text;
+  create domain decoys.tid as text;
+  create view decoys.note as select 1 / 0 as id;
+  create table decoys.pg_class(); create table decoys.pg_index(); create table decoys.pg_constraint();
+`;
+const OUR_TABLES = ['retention_holds', 'sweep_run', 'sweep_lane', 'sweep_pass', 'sweep_progress'];
+
+async function open() {
+  const note = anonymisable({
+    properties: { code: { type: 'string', columnType: 'char(3)', nullable: true } },
+    retain: { anonymise: { email: 'null', code: ['fixedLiteral', 'X'] } },
+  });
+  const options = { rules: { notes: { period: 'P30D', strategy: 'anonymise' as const } } };
+  const owner = await openHost({ entities: [note], options });
+  await owner.query(DECOYS);
+  for (const table of OUR_TABLES) await owner.query(`create view decoys.${table} as select 1 / 0 as broken`);
+  const ids = [randomUUID(), randomUUID(), randomUUID()];
+  await owner.query(
+    `insert into note(id, tenant_id, created_at, email, code) select i, 'acme', '2020-01-01', 'ann', 'abc' from unnest($1::uuid[]) as i`,
+    [ids],
+  );
+  await owner.query(
+    `do $$ begin execute format('alter database %I set search_path = decoys, pg_catalog', current_database()); end $$`,
+  );
+  // Its connections are made under the new search_path.
+  const host = await openHost({ entities: [note], options, url: owner.url });
+  return { host, owner, note, ids };
+}
+
+const stateOf = (host: Host) =>
+  host.query<{ id: string; email: string | null; code: string | null }>(
+    'select id, email, code from public.note order by email nulls last, id',
+  );
+
+// acceptance 186; trap 73
+test('whatever stands in front of the catalog in the search_path is neither called nor read', async () => {
+  const { host, note, ids } = await open();
+  expect((await host.query<{ search_path: string }>('show search_path'))[0]).toEqual({
+    search_path: 'decoys, pg_catalog',
+  });
+  const hold = holdOn(note, ids[0]!);
+  await host.holds.create(hold);
+  expect(await host.holds.hasActive({ entity: note, recordId: ids[0]!, tenant: ACME })).toBe(true);
+  expect((await host.preview.preview(ACME, NOW)).counts[0]).toMatchObject({ affected: 2, held: 1 });
+  const dry = await host.sweep.sweep(ACME, NOW, { dryRun: true });
+  expect(dry.counts[0]).toMatchObject({ affected: 2, held: 1 });
+  const run = await host.sweep.sweep(ACME, NOW);
+  expect(run).toMatchObject({ status: 'succeeded', counts: [{ affected: 2, held: 1 }] });
+  expect(await stateOf(host)).toMatchObject([{ id: ids[0], email: 'ann' }, { code: 'X  ' }, { code: 'X  ' }]);
+  await host.holds.release(hold.holdId);
+  expect((await host.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 1, held: 0 });
+  expect(await host.ledger.run(run.sweepId)).toMatchObject({ totalAffected: 2, summaries: [{ affected: 2 }] });
+  expect((await host.ledger.runs()).items).toHaveLength(3);
+});
+
+// acceptance 187
+test('moving all of the tables to another schema keeps what they say and how they work', async () => {
+  const note = anonymisable();
+  const options = { rules: { notes: { period: 'P30D', strategy: 'anonymise' as const } } };
+  const before = await openHost({ entities: [note], options });
+  const ids = [randomUUID(), randomUUID()];
+  await before.query(
+    `insert into note(id, tenant_id, created_at, email) select i, 'acme', '2020-01-01', 'ann' from unnest($1::uuid[]) as i`,
+    [ids],
+  );
+  await before.holds.create(holdOn(note, ids[0]!));
+  const run = await before.sweep.sweep(ACME, NOW);
+  await before.query('create schema "Archive of records"');
+  await before.query(`do $$ declare name text; begin
+    for name in select tablename from pg_tables where schemaname = '${SCHEMA}' loop
+      execute format('alter table %I.%I set schema "Archive of records"', '${SCHEMA}', name);
+    end loop; end $$`);
+  const after = await openHost({ entities: [note], options, url: before.url, cohortSchema: 'Archive of records' });
+  expect(await after.ledger.run(run.sweepId)).toMatchObject({ summaries: [{ affected: 1, held: 1 }] });
+  expect((await after.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 0, held: 1 });
+  expect(await after.orm.schema.getUpdateSchemaSQL({ wrap: false })).toBe('');
+});
