@@ -1,0 +1,123 @@
+import { execFile } from 'node:child_process';
+import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { createTestDatabase } from 'local-stack/testing';
+import { EXAMPLE_OUTPUT, ROOT, writeExample } from './support/readme-example.js';
+
+const run = promisify(execFile);
+const LIBRARY = join(ROOT, 'libs/cohort');
+const INSTALL_TIMEOUT_MS = 300_000;
+
+interface Manifest {
+  readonly version: string;
+  readonly dependencies?: Record<string, string>;
+  readonly peerDependencies: Record<string, string>;
+  readonly devDependencies: Record<string, string>;
+}
+const manifestOf = async (folder: string) =>
+  JSON.parse(await readFile(join(folder, 'package.json'), 'utf8')) as Manifest;
+
+let host: string;
+let files: string[];
+let tarball: string;
+beforeAll(async () => {
+  // Outside of the workspace: nothing of it may be found by accident.
+  host = await mkdtemp(join(tmpdir(), 'cohort-host-'));
+  const { stdout } = await run('npm', ['pack', '--json', '--pack-destination', host], { cwd: LIBRARY });
+  const [packed] = JSON.parse(stdout.slice(stdout.indexOf('['))) as [{ filename: string; files: { path: string }[] }];
+  files = packed.files.map((file) => file.path);
+  tarball = join(host, packed.filename);
+}, INSTALL_TIMEOUT_MS);
+afterAll(() => rm(host, { recursive: true, force: true }));
+
+describe('the packed library', () => {
+  // acceptance 90
+  test('holds what is built, its source and its documents, and nothing else', async () => {
+    expect(files).toEqual(
+      expect.arrayContaining([
+        'LICENSE',
+        'README.md',
+        'package.json',
+        'dist/index.js',
+        'dist/index.d.ts',
+        'src/index.ts',
+      ]),
+    );
+    const other = files.filter((file) => !/^(LICENSE|README\.md|package\.json|(dist|src)\/)/.test(file));
+    expect(other).toEqual([]);
+    expect(files.filter((file) => /spec|snap|tsbuildinfo|test/.test(file.replace('/latest', '')))).toEqual([]);
+    // A file in dist whose source is gone would be published for ever; remove dist and build again.
+    const sources = new Set(files.filter((file) => file.startsWith('src/')).map((file) => file.slice(4, -3)));
+    const built = files.filter((file) => /^dist\/.*\.js$/.test(file)).map((file) => file.slice(5, -3));
+    expect(built.filter((file) => !sources.has(file))).toEqual([]);
+    expect(built.length).toBe(sources.size);
+  });
+
+  // acceptance 89: the package's documents are the repository's own
+  test('carries the README and the licence of the repository', async () => {
+    await run('tar', ['-xzf', tarball, '-C', host]);
+    for (const file of ['README.md', 'LICENSE'])
+      expect(await readFile(join(host, 'package', file), 'utf8')).toBe(await readFile(join(ROOT, file), 'utf8'));
+  });
+
+  // acceptance 90
+  test(
+    "is installed by a host outside of the workspace, which compiles the README's example and sweeps with it",
+    async () => {
+      const { peerDependencies, devDependencies } = await manifestOf(LIBRARY);
+      const root = await manifestOf(ROOT);
+      const pinned = (name: string) => `${name}@${devDependencies[name] ?? root.devDependencies[name]!}`;
+      const wanted = [
+        ...Object.keys(peerDependencies),
+        '@mikro-orm/decorators',
+        'rxjs',
+        'typescript',
+        '@types/node',
+        '@types/pg',
+      ];
+      await writeFile(join(host, 'package.json'), JSON.stringify({ name: 'host', private: true, type: 'module' }));
+      await run(
+        'npm',
+        ['install', '--save-exact', '--prefer-offline', '--no-audit', '--no-fund', tarball, ...wanted.map(pinned)],
+        { cwd: host },
+      );
+      expect(await readdir(join(host, 'node_modules'))).toContain('nestjs-cohort');
+      await writeExample(host);
+      await writeFile(join(host, 'tsconfig.json'), JSON.stringify({ compilerOptions: COMPILER, include: ['*.ts'] }));
+      const compiled = await run(process.execPath, [join(host, 'node_modules/typescript/bin/tsc'), '-p', host]).catch(
+        (failure: { stdout: string }) => failure,
+      );
+      // What other packages get wrong in their own declarations is theirs.
+      const ours = compiled.stdout.split('\n').filter((line) => !/node_modules\/(?!nestjs-cohort\/)/.test(line));
+      expect(ours.join('')).toBe('');
+
+      const database = await createTestDatabase({ name: 'packed' });
+      try {
+        const { stdout } = await run(process.execPath, [join(host, 'built/main.js')], {
+          cwd: host,
+          env: { ...process.env, DATABASE_URL: database.url },
+        });
+        expect(stdout.trim().split('\n')).toEqual(EXAMPLE_OUTPUT);
+      } finally {
+        await database.drop();
+      }
+    },
+    INSTALL_TIMEOUT_MS,
+  );
+});
+
+/** What a strict host compiles with, declarations of its packages included (the driver of MikroORM needs those of pg). */
+const COMPILER = {
+  target: 'es2023',
+  module: 'nodenext',
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  types: ['node'],
+  outDir: 'built',
+  rootDir: '.',
+};
