@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { readFileSync, readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { type TestDatabase, createTestDatabase } from 'local-stack/testing';
@@ -41,5 +43,21 @@ describe('the migrations of the record store', () => {
     expect(await tables()).toEqual(['public.mikro_orm_migrations']);
     await orm.migrator.up();
     expect(await orm.schema.getUpdateSchemaSQL()).toBe('');
+  });
+
+  // acceptance 88: what has run somewhere is never edited; a new migration adds its line to checksums.txt
+  test('are the ones that their checksums were taken of', () => {
+    const folder = new URL('../../../migrations/src/record-store/', import.meta.url);
+    const sums = readdirSync(folder)
+      .filter((file) => file.endsWith('.ts') && file !== 'migrations.ts')
+      .sort()
+      .map(
+        (file) =>
+          `${createHash('sha256')
+            .update(readFileSync(new URL(file, folder)))
+            .digest('hex')}  ${file}\n`,
+      );
+    expect(sums.length).toBeGreaterThan(0);
+    expect(sums.join('')).toBe(readFileSync(new URL('checksums.txt', folder), 'utf8'));
   });
 });

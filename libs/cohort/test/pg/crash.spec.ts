@@ -100,6 +100,7 @@ describe('a sweeper killed with SIGKILL', () => {
     expect(await countRows(host, `${OURS}.sweep_progress`)).toBe(0);
   });
 
+  // acceptance 277
   test('is not recovered while its heartbeat is fresh', async () => {
     const host = await open();
     await addNotes(host, manyNotes());
@@ -236,6 +237,7 @@ describe('the heartbeat of a pass', () => {
     return { host, sweep, go: resume.open };
   }
 
+  // acceptance 277, 280
   test('beats while a batch takes its time, so that nobody recovers it', async () => {
     const { host, sweep, go } = await standing();
     await letHeartbeatsAge(host);

@@ -66,7 +66,7 @@ const columnOf = async (host: Awaited<ReturnType<typeof open>>['host'], column: 
     (row) => row.value,
   );
 
-// acceptance 243, ANON-05
+// acceptance 243, 147, ANON-05
 test('a static factory is asked once a tenant and batch, and its value is written to every row', async () => {
   const constant = new Constant();
   const { host } = await open({ retain: { anonymise: { email: Constant } } }, [constant]);

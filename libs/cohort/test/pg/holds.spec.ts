@@ -72,7 +72,7 @@ test('two matters hold one row: releasing the first leaves the second in force',
   expect(await sweepNotes()).toMatchObject({ affected: 1, held: 0 });
 });
 
-// acceptance 340; HOLD-01, HOLD-14, HOLD-16
+// acceptance 340, 349; HOLD-01, HOLD-14, HOLD-16
 test('create, list, check and release come round', async () => {
   const [note] = await addNotes(host, [{}]);
   const [contact] = await addContacts(host, [{ tenant: 'globex' }]);

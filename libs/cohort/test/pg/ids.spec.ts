@@ -115,6 +115,7 @@ const AWKWARD = [
   '?',
 ];
 
+// acceptance 269, 271
 test('ids and tenants of any text are held, matched and swept as they are', async () => {
   const { host, note } = await open({
     properties: { id: { type: 'text', primary: true } },

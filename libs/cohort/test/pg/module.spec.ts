@@ -111,7 +111,7 @@ describe('CohortModule.forRoot', () => {
     expect(await janitor.ledger.run(result.sweepId)).toMatchObject({ status: 'succeeded', actor: 'janitor' });
   });
 
-  // acceptance 135, 136, 462
+  // acceptance 135, 136, 462, 227, 238
   test('fails the start of a host with a wrong model, with every problem', async () => {
     const problems = await refusalOf({
       entities: [

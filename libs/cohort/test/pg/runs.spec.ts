@@ -91,7 +91,7 @@ describe('a sweep', () => {
     ]);
   });
 
-  // acceptance 287-290; AUD-01 to AUD-06, design 4.5
+  // acceptance 287-290, 67; AUD-01 to AUD-06, design 4.5
   test('leaves a run that can be explained years later', async () => {
     const rules = new Rules(() =>
       purge('P30D', {
@@ -218,6 +218,7 @@ describe('a sweep', () => {
     expect(await countRows(host, 'session_notes')).toBe(1);
   });
 
+  // acceptance 228
   test('under dryRun: true is refused before a run is written, while a dry run goes on', async () => {
     const host = await open({ options: { ...notesHost.options, dryRun: true } });
     await addNotes(host, [{}]);

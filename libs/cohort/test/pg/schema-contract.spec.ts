@@ -320,7 +320,7 @@ describe('a role', () => {
   });
 });
 
-// acceptance 190-192, READY-11, READY-13
+// acceptance 190-192, 92, READY-11, READY-13
 test('concurrent first callers share one check, its failure is forgotten, and its success is not', async () => {
   const repaired = await openHost({ ...notesHost, url: host.url });
   await host.query(`alter table ${OURS}.sweep_run rename actor to author`);

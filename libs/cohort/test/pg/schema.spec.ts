@@ -14,6 +14,7 @@ async function open(cohortSchema: string): Promise<Host> {
 }
 
 // design 4.5; a host's next migration must find nothing to do
+// acceptance 174, 175, 177, 184
 test.each(['retention', 'public', 'records_office', 'Odd name', 'select'])(
   'tables made from the model in schema %s leave nothing to migrate',
   async (schema) => {

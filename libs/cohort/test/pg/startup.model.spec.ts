@@ -875,6 +875,7 @@ describe('start-up accepts', () => {
   );
 
   // VAL-07
+  // acceptance 149
   test.each(markers)('$marker on one property', async ({ role, properties }) => {
     const [entry] = await accepted([marked(role, properties, 'a')]);
     const described = { ...entry, softDelete: entry!.softDeleteFlag } as unknown as Record<

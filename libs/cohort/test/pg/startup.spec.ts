@@ -369,7 +369,7 @@ describe('the installed schema', () => {
     expect(await host.readiness.context()).toBe(ctx);
   });
 
-  // acceptance 193, 194, READY-14
+  // acceptance 193, 194, 132, READY-14
   test('that was found right in one place says nothing of another database', async () => {
     const right = await open();
     await right.readiness.context();
