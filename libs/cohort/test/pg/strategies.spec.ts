@@ -155,6 +155,26 @@ describe('a backlog', () => {
     expect(await countRows(host, 'note')).toBe(0);
   });
 
+  // field case C07: no parameter an id, whatever the size of a batch
+  test('of 150,000 rows goes in batches of the largest size there is', async () => {
+    const note = model({
+      properties: {
+        id: { type: 'integer' },
+        day: { type: 'integer', primary: true },
+        shop: { type: 'integer', primary: true },
+        line: { type: 'integer', primary: true },
+      },
+      meta: { uniques: [{ properties: ['id'] }] },
+    });
+    const host = await open(note, { period: 'P30D', strategy: Strategy.Purge }, { sweepBatchSize: 100_000 });
+    await host.query(
+      `insert into note(id, day, shop, line, tenant_id, created_at)
+       select i, i % 365, i % 50, i, 'acme', '2020-01-01'::timestamptz + i * interval '1 s' from generate_series(1, 150000) as i`,
+    );
+    expect(await host.sweep.sweep(ACME, NOW)).toMatchObject({ status: 'succeeded', counts: [{ affected: 150_000 }] });
+    expect(await countRows(host, 'note')).toBe(0);
+  });
+
   // acceptance 250, 276; SWP-24
   test('whose oldest rows somebody else has locked is retired behind them', async () => {
     const host = await open(model(), { period: 'P30D', strategy: Strategy.Purge }, { sweepBatchSize: 10 });
