@@ -106,12 +106,17 @@ function instancesIn(discovery: DiscoveryService): FindInstances {
     ...new Set(
       discovery
         .getProviders()
-        .filter(
-          (wrapper) => wrapper.isDependencyTreeStatic() && (wrapper.instance as object | null)?.constructor === type,
-        )
+        .filter((wrapper) => isSingleton(wrapper) && (wrapper.instance as object | null)?.constructor === type)
         .map((wrapper): unknown => wrapper.instance),
     ),
   ];
+}
+
+type Wrapper = ReturnType<DiscoveryService['getProviders']>[number];
+
+/** What lives for a request, or is made for whoever injects it, has no instance that would be the one. */
+function isSingleton(wrapper: Wrapper): boolean {
+  return wrapper.isDependencyTreeStatic() && !wrapper.isTransient;
 }
 
 function engineLogger(): EngineLogger {

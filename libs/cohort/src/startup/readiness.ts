@@ -9,7 +9,7 @@ import { openRuleBook } from '../engine/rule-book.js';
 import { loadTableFacts, orderByForeignKeys, ownTableProblems, unindexedKeys } from '../engine/table-facts.js';
 import { buildRegistry, withEntries } from '../registry/retention-registry.js';
 import { COHORT_TABLES } from '../schema/cohort-entities.js';
-import { selectDeadlockTimeout } from '../sql/catalog.js';
+import { selectDeadlockTimeout, selectTables } from '../sql/catalog.js';
 import { type ColumnRow, selectColumns, selectUniqueIndexes } from '../sql/columns.js';
 import { selectInstalled } from '../sql/own-tables.js';
 import { checkColumns, columnsOf, withInstalled } from './check-columns.js';
@@ -103,7 +103,8 @@ function ruleProviderOf(rules: CohortOptions['rules'], findInstances: FindInstan
 async function checkTables(ctx: EngineContext): Promise<EngineContext> {
   const { entries } = ctx.registry;
   const asked = entries.flatMap((entry) => columnsOf(entry).map((column) => ({ entry, column })));
-  const { columns, indexes } = await inLedger(ctx, async (tx) => ({
+  const { tables, columns, indexes } = await inLedger(ctx, async (tx) => ({
+    tables: await selectTables(tx, entries),
     columns: await selectColumns(
       tx,
       asked.map(({ entry, column }) => ({ schema: entry.schema, table: entry.table, column: column.name })),
@@ -118,7 +119,7 @@ async function checkTables(ctx: EngineContext): Promise<EngineContext> {
   const problems: string[] = [];
   const located = entries.map((entry, table) => {
     const found = installed.get(entry)!;
-    if (found.size === 0) return entry;
+    if (tables[table]!.oid === null) return entry;
     const own = indexes.filter((index) => index.table === table);
     const strategies = ctx.rules.strategiesOf(entry.category);
     problems.push(...checkColumns(entry, found, strategies), ...checkRecordIdIsUnique(entry, own));

@@ -293,6 +293,11 @@ describe('factories of the host', () => {
       [hostModule({ provide: Pseudonyms, useClass: Pseudonyms, scope: Scope.REQUEST })],
       'is not registered',
     ],
+    [
+      'that are made for each who injects them',
+      [hostModule({ provide: Pseudonyms, useClass: Pseudonyms, scope: Scope.TRANSIENT })],
+      'is not registered',
+    ],
   ])('%s fail the start', async (_, modules, problem) => {
     expect(await refusalOf(how(...modules))).toEqual([expect.stringContaining(problem)]);
   });

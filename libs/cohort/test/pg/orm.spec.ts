@@ -436,6 +436,17 @@ describe('a column that is not what the model says', () => {
     expect(await problemsOf(other)).toEqual(problems);
   });
 
+  test('of which none is there, on a table that is, is refused for each', async () => {
+    const host = await open([model()]);
+    await host.query('drop table note; create table note()');
+    expect(await problemsOf(host)).toEqual([
+      'Note: nothing in the database keeps record id id unique; wanted: a primary key or unique constraint of its own.',
+      ...['created_at', 'id', 'tenant_id'].map(
+        (column) => `Note: table public.note has no column ${column}; apply the pending migrations.`,
+      ),
+    ]);
+  });
+
   // A model that says NOT NULL must not hide rows that are never due.
   test('an anchor that takes NULL against the model has its rows counted', async () => {
     const host = await open([model()]);
