@@ -14,7 +14,7 @@ import { type ColumnRow, selectColumns, selectUniqueIndexes } from '../sql/colum
 import { selectInstalled } from '../sql/own-tables.js';
 import { checkColumns, columnsOf, withInstalled } from './check-columns.js';
 import { resolveFactories } from './check-factories.js';
-import { proveLocks } from './prove-locks.js';
+import { lockProblems } from './prove-locks.js';
 import { checkContract } from './schema-contract.js';
 import { checkStrategies } from './check-strategies.js';
 import { checkRecordIdIsUnique, checkScrubsStayUnique, reservedByTrash } from './check-uniqueness.js';
@@ -50,8 +50,10 @@ export class Readiness {
   }
 
   async #check(): Promise<EngineContext> {
-    const ctx = await checkTables(checkModel(this.input));
-    await checkSchema(ctx);
+    const problems: string[] = [];
+    const ctx = await checkTables(checkModel(this.input), problems);
+    await checkSchema(ctx, problems);
+    if (problems.length > 0) throw new CohortConfigurationError(problems);
     return ctx;
   }
 }
@@ -100,7 +102,7 @@ function ruleProviderOf(rules: CohortOptions['rules'], findInstances: FindInstan
 }
 
 /** The model's columns as they are installed. Tables that do not exist are left to the check of the schema. */
-async function checkTables(ctx: EngineContext): Promise<EngineContext> {
+async function checkTables(ctx: EngineContext, problems: string[]): Promise<EngineContext> {
   const { entries } = ctx.registry;
   const asked = entries.flatMap((entry) => columnsOf(entry).map((column) => ({ entry, column })));
   const { tables, columns, indexes } = await inLedger(ctx, async (tx) => ({
@@ -116,7 +118,6 @@ async function checkTables(ctx: EngineContext): Promise<EngineContext> {
     const { entry, column } = asked[row.ord]!;
     installed.get(entry)!.set(column.name, row);
   }
-  const problems: string[] = [];
   const located = entries.map((entry, table) => {
     const found = installed.get(entry)!;
     if (tables[table]!.oid === null) return entry;
@@ -127,32 +128,30 @@ async function checkTables(ctx: EngineContext): Promise<EngineContext> {
     reservedByTrash(entry, own, strategies).forEach((warning) => ctx.logger.warn(warning));
     return withInstalled(entry, found);
   });
-  if (problems.length > 0) throw new CohortConfigurationError(problems);
   return { ...ctx, registry: withEntries(ctx.registry, located) };
 }
 
 /** Everything that only the database can tell. Nothing is ever created or altered. */
-async function checkSchema(ctx: EngineContext): Promise<void> {
+async function checkSchema(ctx: EngineContext, problems: string[]): Promise<void> {
   const deadlockTimeoutMs = await inLedger(ctx, selectDeadlockTimeout);
   const { lockTimeoutMs } = ctx.settings;
-  await proveLocks(ctx);
   const facts = await loadTableFacts(ctx);
   const installed = await inLedger(ctx, (tx) =>
     selectInstalled(tx, ctx.registry.cohortSchema, Object.values(COHORT_TABLES)),
   );
   const contract = checkContract([...ctx.orm.getMetadata().getAll().values()], ctx.registry.cohortSchema, installed);
-  const problems = [
+  problems.push(
     ...(lockTimeoutMs < deadlockTimeoutMs
       ? []
       : [
           `lockTimeout is ${lockTimeoutMs} ms; wanted: less than the server's deadlock_timeout (${deadlockTimeoutMs} ms), so that a batch gives way before the server picks a victim.`,
         ]),
+    ...(await lockProblems(ctx)),
     ...(await ownTableProblems(ctx)),
     ...contract.problems,
     ...[...facts.values()].flatMap((fact) => fact.problems.map((problem) => `${fact.entry.entityName}: ${problem}`)),
-  ];
+  );
   collect(problems, () => orderByForeignKeys(facts));
-  if (problems.length > 0) throw new CohortConfigurationError(problems);
   contract.warnings.forEach((warning) => ctx.logger.warn(warning));
   for (const key of unindexedKeys(facts.values()))
     ctx.logger.warn(`Foreign key ${key} has no index on its own columns; every purge scans that table.`);

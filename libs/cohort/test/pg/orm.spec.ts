@@ -28,6 +28,7 @@ import {
   textOrNull,
 } from '../support/models.js';
 import { ACME, GLOBEX, NOW } from '../support/notes.js';
+import { OURS } from '../support/schema.js';
 import { countRows, holdOn } from '../support/seed.js';
 
 const rulesFor = (strategy: Strategy) => ({ rules: { notes: { period: 'P30D', strategy } } });
@@ -444,6 +445,20 @@ describe('a column that is not what the model says', () => {
       ...['created_at', 'id', 'tenant_id'].map(
         (column) => `Note: table public.note has no column ${column}; apply the pending migrations.`,
       ),
+    ]);
+  });
+
+  // acceptance 100
+  test('is told of together with what the tables of Cohort and the keys lack', async () => {
+    const host = await open([model()]);
+    await host.query(
+      `alter table note alter created_at type timestamp; create rule keep as on delete to note do instead nothing`,
+    );
+    await host.query(`alter table ${OURS}.sweep_run rename actor to author`);
+    expect(await problemsOf(host)).toEqual([
+      'Note: column created_at is timestamp without time zone in the database; wanted: timestamptz.',
+      expect.stringContaining('Note: table public.note has rewrite rules'),
+      expect.stringContaining('has no column actor'),
     ]);
   });
 
