@@ -1,7 +1,14 @@
 import { type EntityMetadata, type EntityProperty, ReferenceKind, types } from '@mikro-orm/core';
 import { type Annotations, type PropertyRole, type Scrub, readAnnotations } from '../decorators/annotation-store.js';
 import { baseType, isTenantType } from './column-type.js';
-import type { ColumnScrub, FactoryScrub, LiteralScrub, RetainedColumn, RetentionEntry } from './retention-entry.js';
+import type {
+  ColumnScrub,
+  FactoryScrub,
+  LiteralScrub,
+  RetainedColumn,
+  RetentionEntry,
+  SubjectColumn,
+} from './retention-entry.js';
 
 /** Property names that play a role where no marker says otherwise. */
 export type ConventionNames = Readonly<Record<PropertyRole, string>>;
@@ -69,6 +76,7 @@ export function describeEntry(description: Description): RetentionEntry | undefi
     deletedAt: column('deletedAt'),
     anonymisedAt: column('anonymisedAt'),
     scrubs: scrubsOf(meta, annotations, complain),
+    subjects: subjectsOf(meta, annotations, complain),
   };
   for (const marker of [entry.deletedAt, entry.anonymisedAt]) if (marker) checkTimestamp(marker, complain);
   if (entry.anonymisedAt && !entry.anonymisedAt.nullable) {
@@ -214,6 +222,24 @@ function scrubsOf(meta: EntityMetadata, annotations: Annotations, complain: (pro
         : literalScrub(property, column, scrub, complain),
     ];
   });
+}
+
+function subjectsOf(
+  meta: EntityMetadata,
+  annotations: Annotations,
+  complain: (problem: string) => void,
+): SubjectColumn[] {
+  const seen = new Set<string>();
+  return [...annotations.subjects]
+    .sort((a, b) => (a.property < b.property ? -1 : 1))
+    .flatMap(({ property: name, kind }): SubjectColumn[] => {
+      const property = propertyNamed(meta, name);
+      const column = property && toColumn(property);
+      if (!column) complain(`'${name}' is marked @ErasureSubject, but not mapped to one column of the table.`);
+      if (seen.has(name)) complain(`'${name}' is marked @ErasureSubject twice; a property has one kind.`);
+      seen.add(name);
+      return column ? [{ kind, column }] : [];
+    });
 }
 
 /** A property of the entity, or one of an embeddable that is stored in columns: 'address.street'. */

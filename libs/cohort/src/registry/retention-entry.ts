@@ -31,6 +31,12 @@ export interface FactoryScrub {
   readonly fromStored: (stored: unknown) => unknown;
 }
 
+/** A column that identifies the person a row is about, by one kind of identifier. */
+export interface SubjectColumn {
+  readonly kind: string;
+  readonly column: RetainedColumn;
+}
+
 /** All that the engine needs to know of one retained entity. Physical names come from the ORM model alone. */
 export interface RetentionEntry {
   readonly entityClass: object;
@@ -52,6 +58,8 @@ export interface RetentionEntry {
   readonly deletedAt: RetainedColumn | null;
   readonly anonymisedAt: RetainedColumn | null;
   readonly scrubs: readonly ColumnScrub[];
+  /** Columns that identify a person, in order of their properties. */
+  readonly subjects: readonly SubjectColumn[];
 }
 
 /** `schema.table`, for messages. */

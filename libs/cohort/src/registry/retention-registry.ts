@@ -3,7 +3,7 @@ import { RetentionHoldError, describeValue } from '../cohort.errors.js';
 import type { TenantContext } from '../domain/tenant-context.js';
 import { readAnnotations } from '../decorators/annotation-store.js';
 import { COHORT_TABLES, entityName } from '../schema/cohort-entities.js';
-import { canonicalText } from './column-type.js';
+import { baseType, canonicalText } from './column-type.js';
 import { type ConventionNames, describeEntry } from './describe-entry.js';
 import { type RetentionEntry, tableName } from './retention-entry.js';
 
@@ -34,7 +34,11 @@ export function buildRegistry(orm: OrmModel, conventions: ConventionNames, probl
     })
     .sort((a, b) => (a.entityName < b.entityName ? -1 : 1));
 
-  problems.push(...sharedIdentities(entries), ...sharedTables(entries, model, defaultSchema));
+  problems.push(
+    ...sharedIdentities(entries),
+    ...sharedTables(entries, model, defaultSchema),
+    ...mixedSubjects(entries),
+  );
   const cohortSchema = schemaOfCohortTables(model, defaultSchema, problems);
   return Object.freeze({ entries: Object.freeze(entries), cohortSchema, find: finder(entries, schemas) });
 }
@@ -98,6 +102,19 @@ function sharedIdentities(entries: readonly RetentionEntry[]): string[] {
           `${entry.entityName}: @RetentionEntityId ${entry.entityId} belongs to ${owner.entityName} already; give it one of its own.`,
         ]
       : [];
+  });
+}
+
+/** One subject is compared with every column of its kind: as a number here and a text there it would miss rows. */
+function mixedSubjects(entries: readonly RetentionEntry[]): string[] {
+  const subjects = entries.flatMap((entry) => entry.subjects.map((subject) => ({ entry, ...subject })));
+  return [...Map.groupBy(subjects, (subject) => subject.kind)].flatMap(([kind, columns]) => {
+    const types = new Set(columns.map(({ column }) => baseType(column.type)));
+    if (types.size === 1) return [];
+    const seen = columns.map(({ entry, column }) => `${entry.entityName}.${column.property} is ${column.type}`);
+    return [
+      `Columns of erasure subject '${kind}' differ in type (${seen.join(', ')}); give them one, or kinds of their own.`,
+    ];
   });
 }
 

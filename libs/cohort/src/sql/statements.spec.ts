@@ -48,6 +48,7 @@ const NOTE: RetentionEntry = {
     { column: column('email', 'varchar(40)', true), method: 'null', literal: undefined },
     { column: column('initials', 'char(2)'), method: 'fixedLiteral', literal: 'XX' },
   ],
+  subjects: [],
 };
 const TENANTLESS_NOTE: RetentionEntry = { ...NOTE, tenant: null, anchor: column('seen_at', 'timestamptz') };
 

@@ -6,7 +6,8 @@ import type { ColumnRow } from '../sql/columns.js';
 /** Every column of an entity that Cohort reads or writes. */
 export function columnsOf(entry: RetentionEntry): RetainedColumn[] {
   const roles = [entry.recordId, entry.tenant, entry.anchor, entry.softDeleteFlag, entry.deletedAt, entry.anonymisedAt];
-  return [...roles.filter((column) => column !== null), ...entry.scrubs.map((scrub) => scrub.column)];
+  const marked = [...entry.scrubs, ...entry.subjects].map(({ column }) => column);
+  return [...roles.filter((column) => column !== null), ...marked];
 }
 
 /** The entry with its columns as they are installed: the catalog knows their types and whether they take NULL. */
@@ -24,6 +25,7 @@ export function withInstalled(entry: RetentionEntry, installed: ReadonlyMap<stri
     deletedAt: here(entry.deletedAt),
     anonymisedAt: here(entry.anonymisedAt),
     scrubs: entry.scrubs.map((scrub) => ({ ...scrub, column: here(scrub.column) })),
+    subjects: entry.subjects.map((subject) => ({ ...subject, column: here(subject.column) })),
   });
 }
 

@@ -667,7 +667,50 @@ const strategies: Case[] = [
   },
 ];
 
+const subjects: Case[] = [
+  {
+    id: 'VAL-70',
+    title: 'a subject that is not mapped',
+    entities: () => [
+      model({
+        properties: { email: { ...textOrNull, persist: false } },
+        retain: { erasureSubjects: { email: 'email' } },
+      }),
+    ],
+    problems: ["Note: 'email' is marked @ErasureSubject, but not mapped to one column of the table."],
+  },
+  {
+    id: 'VAL-72',
+    title: 'subjects of one kind in columns of different types',
+    entities: () => [
+      model({ properties: { owner: text }, retain: { erasureSubjects: { owner: 'person' } } }),
+      model({
+        name: 'Memo',
+        properties: { writer: { type: 'integer' } },
+        retain: { erasureSubjects: { writer: 'person' } },
+      }),
+    ],
+    problems: [
+      "Columns of erasure subject 'person' differ in type (Memo.writer is int, Note.owner is text); give them one, or kinds of their own.",
+    ],
+  },
+];
+
 const strategyNearMisses: NearMiss[] = [
+  {
+    title: 'subjects of one kind in columns of one type, whatever their lengths, and of another kind in another',
+    entities: () => [
+      model({
+        properties: { owner: { type: 'string', columnType: 'varchar(40)' }, number: { type: 'integer' } },
+        retain: { erasureSubjects: { owner: 'person', number: 'customer' } },
+      }),
+      model({
+        name: 'Memo',
+        properties: { writer: { type: 'string', columnType: 'varchar(80)' } },
+        retain: { erasureSubjects: { writer: 'person' } },
+      }),
+    ],
+  },
   {
     title: 'soft deletion by a flag alone',
     entities: () => [softDeletable({ properties: { deletedAt: null } })],
@@ -732,7 +775,7 @@ const strategyNearMisses: NearMiss[] = [
   },
 ];
 
-const every = [...shape, ...columns, ...strategies];
+const every = [...shape, ...columns, ...strategies, ...subjects];
 
 describe('start-up refuses', () => {
   test.each(every)('$title ($id)', async ({ entities, options, problems }) => {

@@ -28,6 +28,7 @@ export function anEntry(entityName: string, change: Partial<RetentionEntry> = {}
     deletedAt: null,
     anonymisedAt: null,
     scrubs: [],
+    subjects: [],
     ...change,
   };
 }
