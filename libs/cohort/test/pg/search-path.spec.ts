@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { expect, test } from '@jest/globals';
+import { COHORT_TABLES } from '../../src/schema/cohort-entities.js';
 import { type Host, openHost } from '../support/host.js';
 import { anonymisable } from '../support/models.js';
 import { ACME, NOW } from '../support/notes.js';
@@ -28,7 +29,7 @@ const DECOYS = `
   create view decoys.note as select 1 / 0 as id;
   create table decoys.pg_class(); create table decoys.pg_index(); create table decoys.pg_constraint();
 `;
-const OUR_TABLES = ['retention_holds', 'sweep_run', 'sweep_lane', 'sweep_pass', 'sweep_progress'];
+const OUR_TABLES = Object.values(COHORT_TABLES);
 
 async function open() {
   const note = anonymisable({
@@ -78,6 +79,11 @@ test('whatever stands in front of the catalog in the search_path is neither call
   expect((await host.ledger.runs()).items).toHaveLength(3);
 });
 
+const tablesIn = async (host: Host, schema: string) =>
+  (await host.query<{ name: string }>('select tablename as name from pg_tables where schemaname = $1', [schema]))
+    .map((row) => row.name)
+    .sort();
+
 // acceptance 187
 test('moving all of the tables to another schema keeps what they say and how they work', async () => {
   const note = anonymisable();
@@ -90,13 +96,17 @@ test('moving all of the tables to another schema keeps what they say and how the
   );
   await before.holds.create(holdOn(note, ids[0]!));
   const run = await before.sweep.sweep(ACME, NOW);
+  const said = await before.ledger.run(run.sweepId);
   await before.query('create schema "Archive of records"');
   await before.query(`do $$ declare name text; begin
     for name in select tablename from pg_tables where schemaname = '${SCHEMA}' loop
       execute format('alter table %I.%I set schema "Archive of records"', '${SCHEMA}', name);
     end loop; end $$`);
+  expect(await tablesIn(before, SCHEMA)).toEqual([]);
+  expect(await tablesIn(before, 'Archive of records')).toEqual([...OUR_TABLES].sort());
   const after = await openHost({ entities: [note], options, url: before.url, cohortSchema: 'Archive of records' });
-  expect(await after.ledger.run(run.sweepId)).toMatchObject({ summaries: [{ affected: 1, held: 1 }] });
+  expect(said).toMatchObject({ summaries: [{ affected: 1, held: 1 }] });
+  expect(await after.ledger.run(run.sweepId)).toEqual(said);
   expect((await after.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 0, held: 1 });
   expect(await after.orm.schema.getUpdateSchemaSQL({ wrap: false })).toBe('');
 });
