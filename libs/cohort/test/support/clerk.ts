@@ -2,7 +2,7 @@ import type { Host } from './host.js';
 import { OURS } from './schema.js';
 
 /**
- * The url of a login that owns nothing: it may use Cohort's tables in schema `retention`, and the given tables for what
+ * The url of a login that owns nothing: it may use Cohort's tables in the schema of the run, and the given tables for what
  * a sweep does to them. One role serves all databases of a run.
  */
 export async function clerkUrl(owner: Host, ...tables: string[]): Promise<string> {
