@@ -29,6 +29,16 @@ export function castType(column: Pick<RetainedColumn, 'cast'>): Fragment {
   return sql.raw(column.cast);
 }
 
+const BUILT_IN = new Set(['uuid', 'text', 'character varying', 'character', 'smallint', 'integer', 'bigint']);
+
+/**
+ * The operator by which values of a column are equal. pg_catalog has none for varchar itself, only for text: one for
+ * varchar in any schema of the search_path would win. Types of extensions bring their own, found by the search_path.
+ */
+export function equality(column: Pick<RetainedColumn, 'type'>): Fragment {
+  return BUILT_IN.has(column.type) ? sql`operator(pg_catalog.=)` : sql`=`;
+}
+
 /** Instants travel as ISO text: a Date would be written in the process's own zone. */
 export function isoInstants(instants: readonly Date[]): string[] {
   return instants.map((instant) => instant.toISOString());

@@ -5,6 +5,7 @@ import {
   castType,
   cohortTable,
   columnOf,
+  equality,
   fromMillis,
   millis,
   recordIdText,
@@ -51,7 +52,7 @@ export async function lockHoldTargets(
   const { rows } = await sql<{ ord: string; record_id: string; tenant_id: string | null }>`
     select i.ord, ${recordIdText('t', entry)} as record_id, ${tenant} as tenant_id
     from pg_catalog.unnest(${recordIds}::${castType(entry.recordId)}[]) with ordinality as i(id, ord)
-    join ${retainedTable(entry)} as t on ${columnOf('t', entry.recordId)} = i.id
+    join ${retainedTable(entry)} as t on ${columnOf('t', entry.recordId)} ${equality(entry.recordId)} i.id
     order by ${columnOf('t', entry.recordId)}
     for share of t`.execute(tx);
   return rows.map((row) => ({ ord: Number(row.ord), recordId: row.record_id, tenantId: row.tenant_id }));
@@ -160,7 +161,7 @@ export async function canonicalRecordId(tx: Executor, entry: RetentionEntry, rec
   const asked = sql`${recordId}::${castType(entry.recordId)}`;
   const { rows } = await sql<{ id: string }>`
     select coalesce(
-      (select ${recordIdText('t', entry)} from ${retainedTable(entry)} as t where ${columnOf('t', entry.recordId)} = ${asked}),
+      (select ${recordIdText('t', entry)} from ${retainedTable(entry)} as t where ${columnOf('t', entry.recordId)} ${equality(entry.recordId)} ${asked}),
       (${asked})::pg_catalog.text
     ) as id`.execute(tx);
   return rows[0]!.id;

@@ -1,7 +1,16 @@
 import { sql } from 'kysely';
 import { Strategy } from '../domain/strategy.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
-import { type Fragment, allOf, castType, columnOf, isoInstants, recordIdText, retainedTable } from './fragments.js';
+import {
+  type Fragment,
+  allOf,
+  castType,
+  columnOf,
+  equality,
+  isoInstants,
+  recordIdText,
+  retainedTable,
+} from './fragments.js';
 import { heldRecords, notHeld } from './holds.js';
 import { type KeyPath, blockedBy } from './foreign-keys.js';
 import type { Executor } from './transaction.js';
@@ -47,7 +56,9 @@ export function tenantRows(selection: Selection, extra: readonly { name: string;
 
 /** The row belongs to the tenant `p`. */
 export function belongs(selection: Selection): Fragment | null {
-  return selection.entry.tenant ? sql`${columnOf('t', selection.entry.tenant)} = p.tenant` : null;
+  return selection.entry.tenant
+    ? sql`${columnOf('t', selection.entry.tenant)} ${equality(selection.entry.tenant)} p.tenant`
+    : null;
 }
 
 /** The strategy has not been applied to the row yet. Purge leaves no row to ask. */
@@ -189,7 +200,9 @@ export async function stillEligible(
     select ${recordIdText('t', entry)} as record_id
     from ${retainedTable(entry)} as t
     join (${tenantRows(selection)}) as p on ${eligible(selection, exclusions)}
-    where ${columnOf('t', entry.recordId)} = any(${[...recordIds]}::${castType(entry.recordId)}[])`.execute(tx);
+    where ${columnOf('t', entry.recordId)} ${equality(entry.recordId)} any(${[...recordIds]}::${castType(entry.recordId)}[])`.execute(
+    tx,
+  );
   return rows.map((row) => row.record_id);
 }
 

@@ -225,7 +225,7 @@ async function textOf(statement: (tx: Executor) => Promise<unknown>): Promise<st
 
 /** Keywords of SQL that look like calls. */
 const KEYWORDS = new Set(
-  'all and any array as by case coalesce conflict exists extract filter from greatest in join least lateral not on or over select set using values when where with'.split(
+  'all and any array as by case coalesce conflict exists extract filter from greatest in join least lateral not on operator or over select set using values when where with'.split(
     ' ',
   ),
 );

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { expect, test } from '@jest/globals';
 import { COHORT_TABLES } from '../../src/schema/cohort-entities.js';
 import { type Host, openHost } from '../support/host.js';
-import { anonymisable } from '../support/models.js';
+import { anonymisable, model } from '../support/models.js';
 import { ACME, NOW } from '../support/notes.js';
 import { SCHEMA } from '../support/schema.js';
 import { holdOn } from '../support/seed.js';
@@ -109,4 +109,20 @@ test('moving all of the tables to another schema keeps what they say and how the
   expect(await after.ledger.run(run.sweepId)).toEqual(said);
   expect((await after.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 0, held: 1 });
   expect(await after.orm.schema.getUpdateSchemaSQL({ wrap: false })).toBe('');
+});
+
+// pg_catalog has no operator for varchar itself: one in any schema of the path comes before that for text.
+test('an operator for varchar in the public schema makes no tenant of another one', async () => {
+  const note = model({ properties: { tenantId: { type: 'string', columnType: 'varchar(40)' } } });
+  const rules = { notes: { period: 'P30D', strategy: 'purge' as const } };
+  const host = await openHost({ entities: [note], options: { rules } });
+  await host.query(
+    `create function anything(varchar, varchar) returns bool language sql immutable as $$ select true $$`,
+  );
+  await host.query(`create operator public.= (leftarg = varchar, rightarg = varchar, function = anything)`);
+  await host.query(
+    `insert into note(id, tenant_id, created_at) select gen_random_uuid(), t, '2020-01-01' from unnest(array['acme', 'globex']) as t`,
+  );
+  expect((await host.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 1 });
+  expect(await host.query('select tenant_id from note')).toEqual([{ tenant_id: 'globex' }]);
 });
