@@ -27,6 +27,8 @@ export interface InstalledTable {
     readonly type: string;
     readonly nullable: boolean;
     readonly hasDefault: boolean;
+    /** Whether it is computed, and cannot be written. */
+    readonly computed: boolean;
     /** Whether numbers come by themselves: an identity, or a default from a sequence. */
     readonly numbered: boolean;
     /** Whether this role may draw from the sequence behind it, if there is one. */
@@ -65,7 +67,7 @@ export async function selectInstalled(
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
           'name', a.attname, -- where something of the same name stands in front of it, the schema comes along
           'type', pg_catalog.replace(pg_catalog.format_type(a.atttypid, a.atttypmod), 'pg_catalog.', ''), 'nullable', not a.attnotnull,
-          'hasDefault', a.atthasdef or a.attidentity <> '',
+          'hasDefault', a.atthasdef or a.attidentity <> '', 'computed', a.attgenerated <> '',
           'numbered', a.attidentity <> '' or coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~ '^(pg_catalog[.])?nextval[(]', false),
           'sequenceUsable', coalesce(s.usable, true)
         ) order by a.attnum)

@@ -87,7 +87,7 @@ export function checkContract(
     problems.push(...privilegeProblems(contract, found).map((problem) => `${table}: ${problem}.`));
     warnings.push(
       ...contract.indexes
-        .filter((index) => !found.indexes.some((each) => startsWith(each.columns, index.columns)))
+        .filter((index) => !found.indexes.some((each) => serves(each, index)))
         .map((index) => `${table} has no index that leads with (${index.columns.join(', ')}); it is slow without.`),
     );
   }
@@ -142,6 +142,7 @@ function columnProblems(contract: TableContract, found: InstalledTable): string[
       ...(seen.nullable === column.nullable
         ? []
         : [`column ${column.name} ${seen.nullable ? 'takes NULL' : 'is NOT NULL'}; wanted: the opposite`]),
+      ...(seen.computed ? [`column ${column.name} is generated and cannot be written`] : []),
       ...(column.numbered && !seen.numbered
         ? [`column ${column.name} is not numbered by an identity or a sequence`]
         : []),
@@ -220,6 +221,12 @@ function privilegeProblems(contract: TableContract, found: InstalledTable): stri
       (column) => `this role may not use the sequence of ${column.name}; grant it USAGE`,
     ),
   ];
+}
+
+/** A partial index serves where it is the very part that is asked for. */
+function serves(found: InstalledTable['indexes'][number], wanted: IndexContract): boolean {
+  const isWhole = found.predicate === null || bare(found.predicate) === bare(wanted.predicate);
+  return isWhole && startsWith(found.columns, wanted.columns);
 }
 
 function isSame(a: readonly (string | null)[], b: readonly string[]): boolean {

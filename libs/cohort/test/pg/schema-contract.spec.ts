@@ -140,6 +140,12 @@ const broken: readonly Case[] = [
     problem: at('sweep_progress', 'column id is not numbered by an identity or a sequence'),
   },
   {
+    title: 'a column that can be written',
+    change: `alter table sweep_run drop actor, add actor text generated always as ('x') stored`,
+    undo: 'alter table sweep_run drop actor, add actor text',
+    problem: at('sweep_run', 'column actor is generated and cannot be written'),
+  },
+  {
     title: 'a check',
     ...dropAndAddCheck('sweep_run', 'sweep_run_total_affected_check', 'total_affected >= 0'),
     problem: at('sweep_run', 'has no check sweep_run_total_affected_check'),
@@ -279,6 +285,12 @@ describe('what is not needed is not asked for:', () => {
       `Table ${OURS}."retention_holds" has no index that leads with (retention_entity_id, record_id); it is slow without.`,
     );
     await host.query(
+      `create index some_holds on ${OURS}.retention_holds (retention_entity_id, record_id) where removed_at is not null`,
+    );
+    const partly = await openHost({ ...notesHost, url: host.url });
+    await partly.readiness.context();
+    expect(partly.logs).toContainEqual(expect.stringContaining('retention_holds" has no index'));
+    await host.query(
       `create unique index retention_holds_record_idx on ${OURS}.retention_holds (retention_entity_id, record_id, hold_id)`,
     );
     const fast = await openHost({ ...notesHost, url: host.url });
@@ -320,7 +332,7 @@ describe('a role', () => {
   });
 });
 
-// acceptance 190-192, 92, READY-11, READY-13
+// acceptance 190, 192, 92, READY-11, READY-13
 test('concurrent first callers share one check, its failure is forgotten, and its success is not', async () => {
   const repaired = await openHost({ ...notesHost, url: host.url });
   await host.query(`alter table ${OURS}.sweep_run rename actor to author`);

@@ -56,7 +56,7 @@ test.each(['retention', 'public', 'records_office', 'Odd name', 'select'])(
   },
 );
 
-// acceptance 176, 178-183: nothing of the host's is ever taken for one of Cohort's tables
+// acceptance 176, 178-180, 183: nothing of the host's is ever taken for one of Cohort's tables
 describe('the ORM model', () => {
   const ofHost = (schema: string) => model({ name: 'Diary', table: 'sweep_run', retain: null, meta: { schema } });
   const problemsOf = async (entities: readonly object[]) => {
@@ -95,7 +95,7 @@ describe('the ORM model', () => {
   );
 });
 
-// acceptance 182, 380; HDL states, kept by the database
+// acceptance 380; HDL states, kept by the database
 test.each([
   [`state = 'inFlight'`, '23514'],
   [`state = 'succeeded'`, '23514'],

@@ -388,7 +388,7 @@ describe('concurrent first callers', () => {
     expect(provider.asked).toBe(1);
   });
 
-  // acceptance 191, READY-13
+  // READY-13
   test('share one refusal, and the next caller tries again', async () => {
     const provider = new Declared(['purge']);
     const host = await openAfter('alter table note rename to mislaid', {
