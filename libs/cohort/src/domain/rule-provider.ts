@@ -14,7 +14,10 @@ export interface RetentionResolutionContext {
  * The context for the category that another one is an alias of: for providers that answer by asking again. Throws
  * AliasCycleError where the path comes back to a category that it has passed.
  */
-export function followAlias(context: RetentionResolutionContext, category: string): RetentionResolutionContext {
+export function followAlias<C extends Pick<RetentionResolutionContext, 'category' | 'aliasPath'>>(
+  context: C,
+  category: string,
+): C {
   const aliasPath = [...context.aliasPath, context.category];
   const seen = aliasPath.indexOf(category);
   if (seen >= 0) throw new AliasCycleError([...aliasPath.slice(seen), category]);

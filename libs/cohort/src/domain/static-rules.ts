@@ -1,7 +1,7 @@
 import { AliasCycleError, CohortConfigurationError, describeValue } from '../cohort.errors.js';
 import { requireOptions, requireText } from './arguments.js';
 import { RetentionCategoryCapabilities, RetentionRule, type RetentionRuleInit } from './retention-rule.js';
-import { RetentionRuleProvider, type RetentionResolutionContext } from './rule-provider.js';
+import { type RetentionResolutionContext, RetentionRuleProvider, followAlias } from './rule-provider.js';
 
 /** A category that has the rule of another one. */
 export interface RuleAlias {
@@ -67,24 +67,24 @@ function followAliases(
 ): ReadonlyMap<string, RetentionRule> {
   const rules = new Map<string, RetentionRule>();
   for (const category of table.keys()) {
-    const path = aliasPath(table, category);
-    const last = path.at(-1)!;
-    const end = table.get(last);
-    if (end instanceof RetentionRule) rules.set(category, end);
-    else if (!end) problems.push(`rules['${category}']: alias '${last}' has no rule of its own in the table.`);
-    // Each member of a cycle finds it; one of them says so.
-    else if (last === category && [...path].sort()[0] === category) problems.push(new AliasCycleError(path).message);
+    try {
+      const end = endOfAliases(table, category);
+      const rule = table.get(end);
+      if (rule instanceof RetentionRule) rules.set(category, rule);
+      else problems.push(`rules['${category}']: alias '${end}' has no rule of its own in the table.`);
+    } catch (error) {
+      if (!(error instanceof AliasCycleError)) throw error;
+      // Whoever leads into a cycle finds it from where he came in; one way round is enough to tell.
+      if ([...error.path].sort()[0] === error.path[0]) problems.push(error.message);
+    }
   }
   return rules;
 }
 
-/** From a category to the one with a rule, with none, or that the path has passed before. */
-function aliasPath(table: ReadonlyMap<string, RetentionRule | RuleAlias>, category: string): string[] {
-  const path = [category];
-  for (let next = table.get(category); next && 'alias' in next; next = table.get(next.alias)) {
-    const seen = path.includes(next.alias);
-    path.push(next.alias);
-    if (seen) break;
-  }
-  return path;
+/** The category with a rule, or in no table, that a chain of aliases ends with. */
+function endOfAliases(table: ReadonlyMap<string, RetentionRule | RuleAlias>, category: string): string {
+  let at: Pick<RetentionResolutionContext, 'category' | 'aliasPath'> = { category, aliasPath: [] };
+  for (let next = table.get(category); next && 'alias' in next; next = table.get(at.category))
+    at = followAlias(at, next.alias);
+  return at.category;
 }

@@ -65,8 +65,8 @@ export async function selectInstalled(
     select c.relname as name,
       (
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-          'name', a.attname, -- where something of the same name stands in front of it, the schema comes along
-          'type', pg_catalog.replace(pg_catalog.format_type(a.atttypid, a.atttypmod), 'pg_catalog.', ''), 'nullable', not a.attnotnull,
+          -- format_type puts the schema first where something of the same name stands in front of the type
+          'name', a.attname, 'type', pg_catalog.replace(pg_catalog.format_type(a.atttypid, a.atttypmod), 'pg_catalog.', ''), 'nullable', not a.attnotnull,
           'hasDefault', a.atthasdef or a.attidentity <> '', 'computed', a.attgenerated <> '',
           'numbered', a.attidentity <> '' or coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~ '^(pg_catalog[.])?nextval[(]', false),
           'sequenceUsable', coalesce(s.usable, true)

@@ -112,27 +112,28 @@ describe('a sweeper killed with SIGKILL', () => {
   });
 });
 
-describe('an owner that was paused and wakes up after its run was recovered', () => {
-  async function pausedAt(point: string, passes: number) {
-    const reached = latch();
-    const resume = latch();
-    let left = passes;
-    const host = await open({
-      probe: async (at, entity) => {
-        if (at !== point || entity !== 'SessionNote' || left-- !== 0) return;
-        reached.open();
-        await resume.opened;
-      },
-    });
-    await addNotes(host, manyNotes());
-    const sweep = host.sweep.sweep(ACME, NOW).then(
-      (result) => result.status,
-      (error: { code: string }) => error.code,
-    );
-    await reached.opened;
-    return { host, sweep, go: resume.open };
-  }
+/** A sweep that stands at its nth passing of a point, until it is told to go on. */
+async function pausedAt(point: string, passes: number) {
+  const reached = latch();
+  const resume = latch();
+  let left = passes;
+  const host = await open({
+    probe: async (at, entity) => {
+      if (at !== point || entity !== 'SessionNote' || left-- !== 0) return;
+      reached.open();
+      await resume.opened;
+    },
+  });
+  await addNotes(host, manyNotes());
+  const sweep = host.sweep.sweep(ACME, NOW).then(
+    (result) => result.status,
+    (error: { code: string }) => error.code,
+  );
+  await reached.opened;
+  return { host, sweep, go: resume.open };
+}
 
+describe('an owner that was paused and wakes up after its run was recovered', () => {
   test.each([
     { point: 'committed', passes: 1 },
     { point: 'before-lock', passes: 2 },
@@ -215,26 +216,9 @@ describe('the heartbeat of a pass', () => {
   });
 
   /** A sweep that stands between two batches, with a clock that the test winds. */
-  async function standing() {
+  function standing() {
     jest.useFakeTimers({ doNotFake: ALL_BUT_INTERVALS });
-    const reached = latch();
-    const resume = latch();
-    let first = true;
-    const host = await open({
-      probe: async (at) => {
-        if (at !== 'committed' || !first) return;
-        first = false;
-        reached.open();
-        await resume.opened;
-      },
-    });
-    await addNotes(host, manyNotes());
-    const sweep = host.sweep.sweep(ACME, NOW).then(
-      (result) => result.status,
-      (error: { code: string }) => error.code,
-    );
-    await reached.opened;
-    return { host, sweep, go: resume.open };
+    return pausedAt('committed', 0);
   }
 
   // acceptance 277, 280

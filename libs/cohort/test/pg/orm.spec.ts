@@ -83,6 +83,14 @@ const addressed = (embedded: object, more: Model = {}) => {
   return Letter;
 };
 
+/** What any letter has that may be anonymised. */
+const LETTER = {
+  id: p.uuid().primary(),
+  tenantId: p.text(),
+  createdAt: p.datetime(),
+  anonymisedAt: p.datetime().nullable(),
+};
+
 describe('embeddables', () => {
   test('in columns are anonymised where their own class says so, however deep', async () => {
     const host = await open([addressed({})], Strategy.Anonymise);
@@ -101,13 +109,7 @@ describe('embeddables', () => {
     const Letter = defineEntity({
       name: 'Letter',
       tableName: 'note',
-      properties: {
-        id: p.uuid().primary(),
-        tenantId: p.text(),
-        createdAt: p.datetime(),
-        anonymisedAt: p.datetime().nullable(),
-        place: () => p.embedded(Place),
-      },
+      properties: { ...LETTER, place: () => p.embedded(Place) },
     });
     retain(Letter, {
       category: 'notes',
@@ -320,13 +322,7 @@ describe('properties', () => {
     const Letter = defineEntity({
       name: 'Letter',
       tableName: 'note',
-      properties: {
-        id: p.uuid().primary(),
-        tenantId: p.text(),
-        createdAt: p.datetime(),
-        anonymisedAt: p.datetime().nullable(),
-        body: p.text().lazy().ref().nullable(),
-      },
+      properties: { ...LETTER, body: p.text().lazy().ref().nullable() },
     });
     class Shout implements AnonymiseFactory {
       readonly mode = 'perRowWithOriginalValue';
