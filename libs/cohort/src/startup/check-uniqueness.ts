@@ -35,13 +35,9 @@ export function checkScrubsStayUnique(
   factories: ReadonlyMap<unknown, AnonymiseFactory>,
 ): string[] {
   const { anonymisedAt, recordId } = entry;
-  const leavesThemOut = new RegExp(`(^|[( ])${escapeRegExp(anonymisedAt?.name ?? '')} IS NULL([) ]|$)`);
   return indexes
-    .filter((index) => !index.mentions.includes(recordId.name))
-    .filter(
-      (index) =>
-        !(anonymisedAt && !/ OR /.test(index.predicate) && leavesThemOut.test(index.predicate.replaceAll('"', ''))),
-    )
+    .filter((index) => !index.columns.includes(recordId.name))
+    .filter((index) => !anonymisedAt || !conjunctsOf(index.predicate).includes(`${anonymisedAt.name} IS NULL`))
     .flatMap((index) =>
       entry.scrubs
         .filter((scrub) => index.mentions.includes(scrub.column.name) && collides(scrub, index, factories))
@@ -70,7 +66,7 @@ export function reservedByTrash(
   if (!strategies.includes(Strategy.SoftDelete)) return [];
   const markers = [entry.softDeleteFlag, entry.deletedAt].flatMap((column) => column?.name ?? []);
   return indexes
-    .filter((index) => !index.primary && !index.mentions.includes(entry.recordId.name))
+    .filter((index) => !index.primary && !index.columns.includes(entry.recordId.name))
     .filter((index) => !markers.some((marker) => index.mentions.includes(marker)))
     .map(
       (index) =>
@@ -80,6 +76,12 @@ export function reservedByTrash(
     );
 }
 
-function escapeRegExp(text: string): string {
-  return text.replace(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+const CONJUNCT = /(?:\([^()]+\)|[\w"]+)/.source;
+const CONJUNCTION = new RegExp(`^\\(${CONJUNCT}(?: AND ${CONJUNCT})+\\)$`);
+
+/** The conditions of a predicate that must all hold. None where it is put together in another way, such as by OR or NOT. */
+function conjunctsOf(predicate: string): string[] {
+  const isOne = /^\([^()]+\)$/.test(predicate);
+  const all = isOne || CONJUNCTION.test(predicate) ? (predicate.match(/\([^()]+\)/g) ?? []) : [];
+  return all.map((condition) => condition.slice(1, -1).replaceAll('"', ''));
 }

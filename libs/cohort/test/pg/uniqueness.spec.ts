@@ -53,6 +53,17 @@ describe('a value that many rows would get is refused where they must differ', (
       LITERAL,
       `create unique index one_email on note (email) where anonymised_at is null or name is null`,
     ],
+    ['rows with an id, which all have', LITERAL, `create unique index one_email on note (email) where id is not null`],
+    [
+      'rows that are anonymised, said the other way round',
+      LITERAL,
+      'create unique index one_email on note (email) where (anonymised_at is null) = false',
+    ],
+    [
+      'rows that are anonymised, by a negation',
+      LITERAL,
+      'create unique index one_email on note (email) where not (anonymised_at is null and name is null)',
+    ],
     ['rows that a constraint excludes', LITERAL, 'alter table note add constraint one_email exclude (email with =)'],
   ])('by %s', async (_, how, ddl) => {
     const host = await open(how, ddl);
@@ -84,6 +95,11 @@ describe('a value that many rows would get is refused where they must differ', (
       'an index without the anonymised and others',
       LITERAL,
       'create unique index one_email on note (email) where anonymised_at is null and name is null',
+    ],
+    [
+      'an index without the anonymised, and some more',
+      LITERAL,
+      `create unique index one_email on note (email) where name is null and anonymised_at is null and tenant_id <> ''`,
     ],
     ['an index with the id in it', LITERAL, 'create unique index one_email on note (email, id)'],
     ['an index of other columns', LITERAL, 'create unique index one_name on note (name)'],
@@ -125,6 +141,7 @@ describe('unique values that soft-deleted rows keep', () => {
     ['one by the date', 'create unique index one_email on note (email) where deleted_at is null', 'softDelete'],
     ['one with the date in it', 'create unique index one_email on note (email, deleted_at)', 'softDelete'],
     ['the primary key', 'select 1', 'softDelete'],
+    ['the id in its key', 'create unique index one_email on note (email, id)', 'softDelete'],
     ['nothing being soft-deleted', 'create unique index one_email on note (email)', 'purge'],
   ])('are not warned of with %s', async (_, ddl, strategy) => {
     expect(await warningsFor(ddl, strategy)).toEqual([]);
