@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { type Fragment, allOf, recordIdText, retainedTable } from './fragments.js';
-import { heldRecords } from './holds.js';
+import { isHeld } from './holds.js';
 import type { Executor } from './transaction.js';
 
 /** A foreign key that points at a retained table, as the catalog has it. */
@@ -77,7 +77,7 @@ function notItself(key: ForeignKey, alias: string, entry: RetentionEntry): Fragm
 
 function heldChild(key: ForeignKey, alias: string, cohortSchema: string): Fragment | null {
   if (!isNulling(key) || !key.child) return null;
-  return sql`exists (select 1 from (${heldRecords(cohortSchema, key.child.entityId)}) as held where held.record_id = ${recordIdText(alias, key.child)})`;
+  return isHeld(cohortSchema, key.child, alias);
 }
 
 /** Keys that can keep a row from being deleted. */

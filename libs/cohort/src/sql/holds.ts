@@ -17,20 +17,21 @@ import type { Executor } from './transaction.js';
  * The one definition of "held": the record ids of an entity under an active hold. Matched without the tenant, since a
  * record id is unique by itself and a tenant could only lose protection. A hold that is visible protects whatever its
  * created_at says (the clock of a failed-over primary may have been ahead); expiry and release are judged by
- * statement_timestamp(), because now() stands still inside a transaction.
+ * statement_timestamp(), because now() stands still inside a transaction. Its operators are the catalog's: one of another
+ * schema that came first in the search_path could say that nothing is held.
  */
 export function heldRecords(cohortSchema: string, entityId: string): Fragment {
   return sql`select h.record_id
     from ${cohortTable(cohortSchema, 'holds')} as h
-    where h.retention_entity_id = ${entityId}::pg_catalog.uuid
-      and h.scope_kind = 'record'
-      and (h.removed_at is null or h.removed_at > pg_catalog.statement_timestamp())
-      and (h.expires_at is null or h.expires_at > pg_catalog.statement_timestamp())`;
+    where h.retention_entity_id operator(pg_catalog.=) ${entityId}::pg_catalog.uuid
+      and h.scope_kind operator(pg_catalog.=) 'record'
+      and (h.removed_at is null or h.removed_at operator(pg_catalog.>) pg_catalog.statement_timestamp())
+      and (h.expires_at is null or h.expires_at operator(pg_catalog.>) pg_catalog.statement_timestamp())`;
 }
 
-/** True for a row of `alias` that no active hold covers. */
-export function notHeld(cohortSchema: string, entry: RetentionEntry, alias = 't'): Fragment {
-  return sql`not exists (select 1 from (${heldRecords(cohortSchema, entry.entityId)}) as held where held.record_id = ${recordIdText(alias, entry)})`;
+/** True for a row of `alias` that an active hold covers. */
+export function isHeld(cohortSchema: string, entry: RetentionEntry, alias: string): Fragment {
+  return sql`exists (select 1 from (${heldRecords(cohortSchema, entry.entityId)}) as held where held.record_id operator(pg_catalog.=) ${recordIdText(alias, entry)})`;
 }
 
 export interface LockedTarget {

@@ -123,9 +123,14 @@ function textArray(name: string, values: readonly (string | null)[]) {
   return { name, array: sql`${[...values]}::pg_catalog.text[]` };
 }
 
+function hasRowValues({ scrubs }: Mutation): boolean {
+  return scrubs.some((scrub) => 'perRow' in scrub);
+}
+
 /** A CTE with the values of every row, by its place. */
-function rowValues({ scrubs, rows }: Mutation): Fragment {
-  if (rows.length === 0) return sql``;
+function rowValues(mutation: Mutation): Fragment {
+  const { scrubs, rows } = mutation;
+  if (!hasRowValues(mutation)) return sql``;
   const columns = [
     { name: 'tid', array: sql`${rows.map((row) => row.tid)}::pg_catalog.tid[]` },
     { name: 'oid', array: sql`${rows.map((row) => row.oid)}::pg_catalog.oid[]` },
@@ -138,15 +143,17 @@ function rowValues({ scrubs, rows }: Mutation): Fragment {
 }
 
 function change(mutation: Mutation): Fragment {
-  const { selection, locked, exclusions, now, rows } = mutation;
+  const { selection, locked, exclusions, now } = mutation;
   const { entry, strategy } = selection;
   const where = sql`where ${isLocked(locked)}
         and ${eligible(selection, exclusions)}`;
   if (strategy === Strategy.Purge) return sql`delete from ${retainedTable(entry)} as t using fence, p ${where}`;
   const assignments = strategy === Strategy.SoftDelete ? softDeletion(entry, now) : anonymisation(mutation);
-  const ofTheRow = rows.length > 0 ? sql` and t.ctid = v.tid and t.tableoid = v.oid` : sql``;
+  const [source, ofTheRow] = hasRowValues(mutation)
+    ? [sql`fence, p, v`, sql` and t.ctid = v.tid and t.tableoid = v.oid`]
+    : [sql`fence, p`, sql``];
   return sql`update ${retainedTable(entry)} as t set ${sql.join(assignments)}
-      from fence, p${rows.length > 0 ? sql`, v` : sql``} ${where}${ofTheRow}`;
+      from ${source} ${where}${ofTheRow}`;
 }
 
 function softDeletion(entry: RetentionEntry, now: Date): Fragment[] {

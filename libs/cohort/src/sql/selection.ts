@@ -11,7 +11,7 @@ import {
   recordIdText,
   retainedTable,
 } from './fragments.js';
-import { heldRecords, notHeld } from './holds.js';
+import { heldRecords, isHeld } from './holds.js';
 import { type KeyPath, blockedBy } from './foreign-keys.js';
 import type { Executor } from './transaction.js';
 
@@ -86,7 +86,7 @@ export function eligible(selection: Selection, exclusions: Exclusions): Fragment
   const { entry, cohortSchema } = selection;
   return allOf(
     due(selection),
-    notHeld(cohortSchema, entry),
+    sql`not ${isHeld(cohortSchema, entry, 't')}`,
     exclusions.refused.length > 0
       ? sql`${recordIdText('t', entry)} <> all(${[...exclusions.refused]}::pg_catalog.text[])`
       : null,
@@ -243,7 +243,7 @@ export async function countSelection(
       select r.ord, pg_catalog.count(*) filter (where r.held) as held, pg_catalog.count(*) filter (where not r.held) as left_over,
         pg_catalog.count(*) filter (where not r.held and r.refused) as refused ${sql.join(referencedCounts, sql``)}
       from (
-        select p.ord, ${recordIdText('t', entry)} in (select held.record_id from held) as held, ${isRefused} as refused, ${cause} as cause
+        select p.ord, ${recordIdText('t', entry)} operator(pg_catalog.=) any (select held.record_id from held) as held, ${isRefused} as refused, ${cause} as cause
         from p
         join ${retainedTable(entry)} as t on ${due(selection)}
       ) as r

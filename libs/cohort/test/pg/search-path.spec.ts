@@ -126,3 +126,28 @@ test('an operator for varchar in the public schema makes no tenant of another on
   expect((await host.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 1 });
   expect(await host.query('select tenant_id from note')).toEqual([{ tenant_id: 'globex' }]);
 });
+
+test('operators in front of the catalog cannot deny a hold', async () => {
+  const note = model();
+  const rules = { notes: { period: 'P30D', strategy: 'purge' as const } };
+  const owner = await openHost({ entities: [note], options: { rules } });
+  const [held, free] = [randomUUID(), randomUUID()];
+  await owner.query(
+    `insert into note(id, tenant_id, created_at) select i, 'acme', '2020-01-01' from unnest($1::uuid[]) as i`,
+    [[held, free]],
+  );
+  await owner.holds.create(holdOn(note, held));
+  await owner.query(
+    `create schema decoys;
+     create function decoys.differs(text, text) returns bool language sql immutable
+       as $$ select $1 operator(pg_catalog.=) $2 and not $1 operator(pg_catalog.=) any (array['${held}', 'record']) $$;
+     create operator decoys.= (leftarg = text, rightarg = text, function = decoys.differs);
+     create function decoys.never(timestamptz, timestamptz) returns bool language sql immutable as $$ select false $$;
+     create operator decoys.> (leftarg = timestamptz, rightarg = timestamptz, function = decoys.never);
+     do $$ begin execute format('alter database %I set search_path = decoys, pg_catalog', current_database()); end $$`,
+  );
+  const host = await openHost({ entities: [note], options: { rules }, url: owner.url });
+  expect((await host.preview.preview(ACME, NOW)).counts[0]).toMatchObject({ affected: 1, held: 1 });
+  expect((await host.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 1, held: 1 });
+  expect(await host.query('select id from public.note')).toEqual([{ id: held }]);
+});
