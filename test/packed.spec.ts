@@ -56,7 +56,7 @@ describe('the packed library', () => {
     expect(built.length).toBe(sources.size);
   });
 
-  // acceptance 89: the package's documents are the repository's own
+  // The package's documents are the repository's own
   test('carries the README and the licence of the repository', async () => {
     await run('tar', ['-xzf', tarball, '-C', host]);
     for (const file of ['README.md', 'LICENSE'])

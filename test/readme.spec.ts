@@ -25,7 +25,7 @@ describe('the README', () => {
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
-  // acceptance 89, 90
+  // acceptance 90
   test('has an example that compiles and does what it says', async () => {
     await writeExample(folder);
     await writeFile(

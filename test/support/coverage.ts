@@ -15,8 +15,9 @@ const NUMBERS = /\d+(?:-\d+)?(?:, ?\d+(?:-\d+)?)*/.source;
 /** Numbers that a text names: '7, 9-11' is 7, 9, 10 and 11. */
 function numbersIn(text: string): number[] {
   return text.split(',').flatMap((part) => {
-    const [from, to] = part.trim().split('-').map(Number) as [number, number?];
-    return Array.from({ length: (to ?? from) - from + 1 }, (_, index) => from + index);
+    const [from, to = from] = part.trim().split('-').map(Number) as [number, number?];
+    if (to < from) throw new RangeError(`The scenarios ${part.trim()} run backwards.`);
+    return Array.from({ length: to - from + 1 }, (_, index) => from + index);
   });
 }
 

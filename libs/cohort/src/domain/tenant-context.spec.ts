@@ -65,7 +65,7 @@ describe('TenantContext', () => {
 });
 
 describe('TENANTLESS', () => {
-  // acceptance 430, DOM-05, RULE-13
+  // DOM-05, RULE-13
   test('is a context of the zero UUID without jurisdiction or tags, and cannot be changed', () => {
     expect(TENANTLESS).toBeInstanceOf(TenantContext);
     expect({ ...TENANTLESS }).toEqual({ id: TENANTLESS_ID, jurisdiction: undefined, tags: {} });

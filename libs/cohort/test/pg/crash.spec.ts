@@ -154,6 +154,7 @@ describe('an owner that was paused and wakes up after its run was recovered', ()
     expect(await expectLedgerToEqualData(other)).toBe(ROWS);
   });
 
+  // acceptance 278
   test('does not claim a success that recovery has settled as a failure: paused after its last batch', async () => {
     const reached = latch();
     const resume = latch();

@@ -97,7 +97,7 @@ const refusalOf = async (wiring: Wiring) => {
 };
 
 describe('CohortModule.forRoot', () => {
-  // acceptance 91, 137, 195, 196, 198
+  // acceptance 91, 137, 195, 196
   test('gives every port to whoever asks for it, and they work', async () => {
     const janitor = (await start()).get(Janitor);
     const [held] = await addNotes(migrated, [{}, {}, { days: 1 }]);
@@ -229,7 +229,7 @@ describe('rules given as a class', () => {
     modules: [...modules, CohortModule.forRoot({ rules: Policies })],
   });
 
-  // acceptance 208, 418
+  // acceptance 208
   test('are the provider that the host registered', async () => {
     const app = await start(rules(hostModule(Policies)));
     expect(await purgedOf(app)).toEqual(['SessionNote: purge']);
@@ -259,7 +259,7 @@ describe('rules given as a class', () => {
   });
 });
 
-// acceptance 143, 144, VAL-01, VAL-66, ANON-14
+// acceptance 144, VAL-01, VAL-66, ANON-14
 describe('factories of the host', () => {
   @Injectable()
   class Pseudonyms implements AnonymiseFactory {

@@ -186,7 +186,7 @@ describe('a database that defaults to repeatable read', () => {
   });
 });
 
-// acceptance 272-274; SWP-39
+// acceptance 272, 274; SWP-39
 describe('two sweepers over one backlog', () => {
   test.each(STRATEGIES)('$strategy each row once and count each once', async ({ entity, add }) => {
     const options = {

@@ -91,7 +91,7 @@ describe('a sweep', () => {
     ]);
   });
 
-  // acceptance 287-290, 67; AUD-01 to AUD-06, design 4.5
+  // acceptance 288-290, 67; AUD-01 to AUD-06, design 4.5
   test('leaves a run that can be explained years later', async () => {
     const rules = new Rules(() =>
       purge('P30D', {
@@ -461,7 +461,7 @@ describe('a run', () => {
     expect(await countRows(host, 'session_notes')).toBe(15);
   });
 
-  // acceptance 278, 279; AUD-06
+  // acceptance 279; AUD-06
   test.each([
     `update ${OURS}.sweep_run set status = 'started'`,
     `update ${OURS}.sweep_run set status = 'done'`,

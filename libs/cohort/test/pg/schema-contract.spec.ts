@@ -176,6 +176,12 @@ const broken: readonly Case[] = [
     ),
   },
   {
+    title: 'the foreign key of a handler',
+    change: `alter table sweep_row_handler_status drop constraint sweep_row_handler_status_sweep_id_row_detail_id_foreign`,
+    undo: `alter table sweep_row_handler_status add constraint sweep_row_handler_status_sweep_id_row_detail_id_foreign foreign key (sweep_id, row_detail_id) references sweep_run_row_detail (sweep_id, id) on delete cascade`,
+    problem: at('sweep_row_handler_status', `has no ${STATUS_KEY}`),
+  },
+  {
     title: 'a foreign key that cascades',
     change: `alter table sweep_row_handler_status drop constraint sweep_row_handler_status_sweep_id_row_detail_id_foreign, add constraint k foreign key (sweep_id, row_detail_id) references sweep_run_row_detail (sweep_id, id)`,
     undo: `alter table sweep_row_handler_status drop constraint k, add constraint sweep_row_handler_status_sweep_id_row_detail_id_foreign foreign key (sweep_id, row_detail_id) references sweep_run_row_detail (sweep_id, id) on delete cascade`,

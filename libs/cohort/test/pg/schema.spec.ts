@@ -28,7 +28,7 @@ if (binaries !== undefined) {
 }
 
 // design 4.5; a host's next migration must find nothing to do
-// acceptance 174, 175, 177, 184
+// acceptance 174, 177, 184
 test.each(['retention', 'public', 'records_office', 'Odd name', 'select'])(
   'tables made from the model in schema %s leave nothing to migrate',
   async (schema) => {
@@ -56,9 +56,35 @@ test.each(['retention', 'public', 'records_office', 'Odd name', 'select'])(
   },
 );
 
+// acceptance 175
+test('every table has the key that it is meant to have', async () => {
+  const host = await open(SCHEMA);
+  const keys = await host.query<{ name: string; key: string }>(
+    `select c.relname as name, string_agg(a.attname, ', ' order by k.ord) as key
+     from pg_index as i join pg_class as c on c.oid = i.indrelid join pg_namespace as n on n.oid = c.relnamespace
+     cross join lateral unnest(i.indkey) with ordinality as k(attnum, ord)
+     join pg_attribute as a on a.attrelid = c.oid and a.attnum = k.attnum
+     where i.indisprimary and n.nspname = $1 group by 1 order by 1`,
+    [SCHEMA],
+  );
+  expect(Object.fromEntries(keys.map(({ name, key }) => [name, key]))).toEqual({
+    retention_holds: 'hold_id',
+    sweep_lane: 'pass_id, lane',
+    sweep_occurrence: 'slot, dry_run',
+    sweep_pass: 'pass_id',
+    sweep_progress: 'id',
+    sweep_row_handler_status: 'id',
+    sweep_run: 'sweep_id',
+    sweep_run_entity_summary: 'sweep_id, retention_entity_id, category, tenant_id, strategy',
+    sweep_run_row_detail: 'sweep_id, id',
+    walk_cursor: 'retention_entity_id, strategy, relation',
+  });
+});
+
 // acceptance 176, 178-180, 183: nothing of the host's is ever taken for one of Cohort's tables
 describe('the ORM model', () => {
-  const ofHost = (schema: string) => model({ name: 'Diary', table: 'sweep_run', retain: null, meta: { schema } });
+  const ofHost = (schema: string, table = 'sweep_run') =>
+    model({ name: 'Diary', table, retain: null, meta: { schema } });
   const problemsOf = async (entities: readonly object[]) => {
     const orm = await MikroORM.init({
       clientUrl: 'postgresql://nobody@127.0.0.1:1/none',
@@ -83,6 +109,11 @@ describe('the ORM model', () => {
       'as a whole (10 of 10, schemas: b, a)',
     ],
     ['one that the host maps too', [ofHost('public'), ...cohortEntities()], 'Diary is mapped to public.sweep_run'],
+    [
+      'the queue of the handlers mapped by the host too',
+      [ofHost('public', 'sweep_row_handler_status'), ...cohortEntities()],
+      'Diary is mapped to public.sweep_row_handler_status',
+    ],
   ])('with %s is refused', async (_, entities, problem) => {
     expect(await problemsOf(entities)).toEqual([expect.stringContaining(problem)]);
   });

@@ -193,7 +193,7 @@ const byEntity = (counts: readonly EntitySweepCount[]) =>
   Object.fromEntries(counts.map((count) => [count.entity, numbers(count)]));
 const sizes = (host: Host) => Promise.all(TABLES.map((table) => countRows(host, table.toLowerCase())));
 
-// acceptance 220, 315; PREV-06; design 4: preview = dry run = sweep + skipped
+// acceptance 220; PREV-06; design 4: preview = dry run = sweep + skipped
 test('preview, dry run and sweep agree with each other and with the model, in any world', async () => {
   const instant = fc.date({ min: new Date('2024-02-28'), max: new Date('2028-03-31'), noInvalidDate: true });
   await fc.assert(
