@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { eq } from './fragments.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import type { ForeignKey } from './foreign-keys.js';
 import type { Executor } from './transaction.js';
@@ -34,19 +35,19 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
   }>`
     select r.ord, c.oid::pg_catalog.text as oid,
       coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, coalesce(c.relhasrules, false) as rules,
-      c.relkind = 'r' and exists (select 1 from pg_catalog.pg_inherits as h where h.inhparent = c.oid) as inheritors,
+      c.relkind ${eq} 'r' and exists (select 1 from pg_catalog.pg_inherits as h where h.inhparent ${eq} c.oid) as inheritors,
       coalesce(c.relrowsecurity and pg_catalog.row_security_active(c.oid), false) as rls,
       exists (
         select 1 from pg_catalog.pg_trigger as g
-        where not g.tgisinternal and g.tgenabled <> 'D'
-          and coalesce(pg_catalog.pg_partition_root(g.tgrelid), g.tgrelid) = coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)
+        where not g.tgisinternal and g.tgenabled operator(pg_catalog.<>) 'D'
+          and coalesce(pg_catalog.pg_partition_root(g.tgrelid), g.tgrelid) ${eq} coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)
       ) as triggers,
       array(
         select coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '')
         from pg_catalog.pg_index as i
-        where i.indrelid = c.oid and i.indisvalid and i.indisready
-          and pg_catalog.pg_get_indexdef(i.indexrelid, 1, true) = pg_catalog.quote_ident(r.first_column)
-          and (r.second_column is null or pg_catalog.pg_get_indexdef(i.indexrelid, 2, true) = pg_catalog.quote_ident(r.second_column))
+        where i.indrelid ${eq} c.oid and i.indisvalid and i.indisready
+          and pg_catalog.pg_get_indexdef(i.indexrelid, 1, true) ${eq} pg_catalog.quote_ident(r.first_column)
+          and (r.second_column is null or pg_catalog.pg_get_indexdef(i.indexrelid, 2, true) ${eq} pg_catalog.quote_ident(r.second_column))
       ) as indexes
     from rows from (
       pg_catalog.unnest(${entries.map((entry) => entry.schema)}::pg_catalog.text[]),
@@ -54,8 +55,8 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
       pg_catalog.unnest(${leading}::pg_catalog.text[]),
       pg_catalog.unnest(${second}::pg_catalog.text[])
     ) with ordinality as r(schema, name, first_column, second_column, ord)
-    left join pg_catalog.pg_namespace as n on n.nspname = r.schema
-    left join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
+    left join pg_catalog.pg_namespace as n on n.nspname ${eq} r.schema
+    left join pg_catalog.pg_class as c on c.relnamespace ${eq} n.oid and c.relname ${eq} r.name and c.relkind ${eq} any ('{r,p}')
     order by r.ord`.execute(tx);
   return rows.map((row) => ({
     ord: Number(row.ord) - 1,
@@ -93,6 +94,7 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
     Record<string, string> & {
       child_columns: string[];
       parent_columns: string[];
+      comparisons: string[];
       readable: boolean;
       lockable: boolean;
       plain: boolean;
@@ -103,35 +105,47 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
       select k.*, coalesce(pg_catalog.pg_partition_root(k.confrelid), k.confrelid)::pg_catalog.oid as parent_root,
         coalesce(pg_catalog.pg_partition_root(k.conrelid), k.conrelid)::pg_catalog.oid as child_root
       from pg_catalog.pg_constraint as k
-      where k.contype = 'f' and k.conparentid = 0
+      where k.contype ${eq} 'f' and k.conparentid ${eq} 0
     ),
     reached(oid) as (
       select o from pg_catalog.unnest(${[...rootOids]}::pg_catalog.oid[]) as o
       union
       select k.child_root from reached as r
-      join key as k on k.parent_root = r.oid and (k.confdeltype in ('c', 'n', 'd') or k.confupdtype in ('c', 'n', 'd'))
+      join key as k on k.parent_root ${eq} r.oid and (k.confdeltype ${eq} any ('{c,n,d}') or k.confupdtype ${eq} any ('{c,n,d}'))
     )
     select k.parent_root::pg_catalog.text as parent_root, k.child_root::pg_catalog.text as child_root, k.conname as name,
       n.nspname as schema, c.relname as relation, k.confdeltype as action, k.confupdtype as update_action,
       array(
         select a.attname::pg_catalog.text from pg_catalog.unnest(k.conkey) with ordinality as u(attnum, position)
-        join pg_catalog.pg_attribute as a on a.attrelid = k.conrelid and a.attnum = u.attnum order by u.position
+        join pg_catalog.pg_attribute as a on a.attrelid ${eq} k.conrelid and a.attnum ${eq} u.attnum order by u.position
       ) as child_columns,
       array(
         select a.attname::pg_catalog.text from pg_catalog.unnest(k.confkey) with ordinality as u(attnum, position)
-        join pg_catalog.pg_attribute as a on a.attrelid = k.confrelid and a.attnum = u.attnum order by u.position
+        join pg_catalog.pg_attribute as a on a.attrelid ${eq} k.confrelid and a.attnum ${eq} u.attnum order by u.position
       ) as parent_columns,
+      array(
+        select case when p.attcollation operator(pg_catalog.<>) a.attcollation then pg_catalog.format('collate %I.%I ', ln.nspname, l.collname) else '' end
+          operator(pg_catalog.||) pg_catalog.format('operator(%I.%s)', n.nspname, o.oprname)
+        from rows from (pg_catalog.unnest(k.conkey), pg_catalog.unnest(k.confkey), pg_catalog.unnest(k.conpfeqop)) with ordinality as u(child, parent, operator, position)
+        join pg_catalog.pg_attribute as a on a.attrelid ${eq} k.conrelid and a.attnum ${eq} u.child
+        join pg_catalog.pg_attribute as p on p.attrelid ${eq} k.confrelid and p.attnum ${eq} u.parent
+        join pg_catalog.pg_operator as o on o.oid ${eq} u.operator
+        join pg_catalog.pg_namespace as n on n.oid ${eq} o.oprnamespace
+        left join pg_catalog.pg_collation as l on l.oid ${eq} p.attcollation
+        left join pg_catalog.pg_namespace as ln on ln.oid ${eq} l.collnamespace
+        order by u.position
+      ) as comparisons,
       pg_catalog.has_schema_privilege(n.oid, 'usage') and pg_catalog.has_table_privilege(k.conrelid, 'select')
         and not pg_catalog.row_security_active(k.conrelid) as readable,
-      pg_catalog.has_any_column_privilege(k.conrelid, 'update') as lockable, c.relkind = 'r' as plain,
+      pg_catalog.has_any_column_privilege(k.conrelid, 'update') as lockable, c.relkind ${eq} 'r' as plain,
       exists (
         select 1 from pg_catalog.pg_index as i
-        where i.indrelid = k.conrelid and i.indisvalid and i.indpred is null and i.indkey[0] = any(k.conkey)
+        where i.indrelid ${eq} k.conrelid and i.indisvalid and i.indpred is null and i.indkey[0] ${eq} any(k.conkey)
       ) as indexed
     from key as k
-    join pg_catalog.pg_class as c on c.oid = k.conrelid
-    join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
-    where k.parent_root in (select r.oid from reached as r)
+    join pg_catalog.pg_class as c on c.oid ${eq} k.conrelid
+    join pg_catalog.pg_namespace as n on n.oid ${eq} c.relnamespace
+    where k.parent_root ${eq} any (select r.oid from reached as r)
     order by n.nspname, c.relname, k.conname`.execute(tx);
   return rows.map((row) => ({
     parentRootOid: row.parent_root!,
@@ -143,6 +157,7 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
     updateAction: ACTIONS[row.update_action!]!,
     childColumns: row.child_columns,
     parentColumns: row.parent_columns,
+    comparisons: row.comparisons,
     readable: row.readable,
     lockable: row.lockable,
     childPlain: row.plain,
@@ -153,6 +168,6 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
 /** The server's deadlock_timeout in milliseconds. */
 export async function selectDeadlockTimeout(tx: Executor): Promise<number> {
   const { rows } = await sql<{ ms: string }>`
-    select s.setting as ms from pg_catalog.pg_settings as s where s.name = 'deadlock_timeout'`.execute(tx);
+    select s.setting as ms from pg_catalog.pg_settings as s where s.name ${eq} 'deadlock_timeout'`.execute(tx);
   return Number(rows[0]!.ms);
 }

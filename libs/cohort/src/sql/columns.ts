@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { eq, indexPredicate } from './fragments.js';
 import type { Executor } from './transaction.js';
 
 export interface ColumnQuery {
@@ -34,40 +35,40 @@ export async function selectColumns(tx: Executor, columns: readonly ColumnQuery[
         pg_catalog.unnest(${columns.map((each) => each.table)}::pg_catalog.text[]),
         pg_catalog.unnest(${columns.map((each) => each.column)}::pg_catalog.text[])
       ) with ordinality as r(schema, name, column_name, ord)
-      join pg_catalog.pg_namespace as n on n.nspname = r.schema
-      join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
-      join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attname = r.column_name and a.attnum > 0 and not a.attisdropped
+      join pg_catalog.pg_namespace as n on n.nspname ${eq} r.schema
+      join pg_catalog.pg_class as c on c.relnamespace ${eq} n.oid and c.relname ${eq} r.name and c.relkind ${eq} any ('{r,p}')
+      join pg_catalog.pg_attribute as a on a.attrelid ${eq} c.oid and a.attname ${eq} r.column_name and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped
     ),
     -- everything a type is made of; base is true as long as only domains were passed
     part(root, oid, base) as (
       select k.type_oid, k.type_oid, true from asked as k
       union
-      select p.root, inner_type.oid, p.base and t.typtype = 'd'
+      select p.root, inner_type.oid, p.base and t.typtype ${eq} 'd'
       from part as p
-      join pg_catalog.pg_type as t on t.oid = p.oid
+      join pg_catalog.pg_type as t on t.oid ${eq} p.oid
       cross join lateral (
-        select t.typbasetype as oid where t.typtype = 'd'
-        union all select t.typelem where t.typcategory = 'A'
-        union all select g.rngsubtype from pg_catalog.pg_range as g where t.oid in (g.rngtypid, g.rngmultitypid)
+        select t.typbasetype as oid where t.typtype ${eq} 'd'
+        union all select t.typelem where t.typcategory ${eq} 'A'
+        union all select g.rngsubtype from pg_catalog.pg_range as g where t.oid ${eq} any (array[g.rngtypid, g.rngmultitypid])
         union all select f.atttypid from pg_catalog.pg_attribute as f
-          where t.typtype = 'c' and f.attrelid = t.typrelid and f.attnum > 0 and not f.attisdropped
+          where t.typtype ${eq} 'c' and f.attrelid ${eq} t.typrelid and f.attnum operator(pg_catalog.>) 0 and not f.attisdropped
       ) as inner_type
     )
     select k.ord,
-      case when b.typnamespace = 'pg_catalog'::pg_catalog.regnamespace then pg_catalog.replace(pg_catalog.format_type(b.oid, null), 'pg_catalog.', '') else b.typname end as type,
-      pg_catalog.quote_ident(n.nspname) || '.' || pg_catalog.quote_ident(own.typname) as "cast",
-      not k.attnotnull as nullable, k.attgenerated <> '' or k.attidentity = 'a' as generated,
+      case when b.typnamespace ${eq} 'pg_catalog'::pg_catalog.regnamespace then pg_catalog.replace(pg_catalog.format_type(b.oid, null), 'pg_catalog.', '') else b.typname end as type,
+      pg_catalog.quote_ident(n.nspname) operator(pg_catalog.||) '.' operator(pg_catalog.||) pg_catalog.quote_ident(own.typname) as "cast",
+      not k.attnotnull as nullable, k.attgenerated operator(pg_catalog.<>) '' or k.attidentity ${eq} 'a' as generated,
       exists (
         select 1 from part as p
-        join pg_catalog.pg_type as t on t.oid = p.oid
-        where p.root = k.type_oid and t.typnamespace = 'pg_catalog'::pg_catalog.regnamespace
-          and t.typname = any(${SESSION_DEPENDENT}::pg_catalog.text[])
+        join pg_catalog.pg_type as t on t.oid ${eq} p.oid
+        where p.root ${eq} k.type_oid and t.typnamespace ${eq} 'pg_catalog'::pg_catalog.regnamespace
+          and t.typname ${eq} any(${SESSION_DEPENDENT}::pg_catalog.text[])
       ) as "sessionDependent"
     from asked as k
-    join pg_catalog.pg_type as own on own.oid = k.type_oid
-    join pg_catalog.pg_namespace as n on n.oid = own.typnamespace
-    join part as p on p.root = k.type_oid and p.base
-    join pg_catalog.pg_type as b on b.oid = p.oid and b.typtype <> 'd'
+    join pg_catalog.pg_type as own on own.oid ${eq} k.type_oid
+    join pg_catalog.pg_namespace as n on n.oid ${eq} own.typnamespace
+    join part as p on p.root ${eq} k.type_oid and p.base
+    join pg_catalog.pg_type as b on b.oid ${eq} p.oid and b.typtype operator(pg_catalog.<>) 'd'
     order by k.ord`.execute(tx);
   return rows.map((row) => ({ ...row, ord: Number(row.ord) - 1 }));
 }
@@ -99,37 +100,37 @@ export async function selectUniqueIndexes(
   const { rows } = await sql<Omit<UniqueIndexRow, 'table'> & { ord: string }>`
     select r.ord, x.relname as name,
       array(
-        select a.attname::pg_catalog.text from pg_catalog.generate_series(0, i.indnkeyatts - 1) as k(position)
-        left join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum = i.indkey[k.position] and a.attnum > 0
+        select a.attname::pg_catalog.text from pg_catalog.generate_series(0, i.indnkeyatts operator(pg_catalog.-) 1) as k(position)
+        left join pg_catalog.pg_attribute as a on a.attrelid ${eq} c.oid and a.attnum ${eq} i.indkey[k.position] and a.attnum operator(pg_catalog.>) 0
         order by k.position
       ) as columns,
       array(
         select distinct a.attname::pg_catalog.text from pg_catalog.pg_attribute as a
-        where a.attrelid = c.oid and a.attnum > 0 and (
-          a.attnum = any(i.indkey[0:i.indnkeyatts - 1]) or exists (
+        where a.attrelid ${eq} c.oid and a.attnum operator(pg_catalog.>) 0 and (
+          a.attnum ${eq} any(i.indkey[0:i.indnkeyatts operator(pg_catalog.-) 1]) or exists (
             select 1 from pg_catalog.pg_depend as d
-            where (i.indexprs is not null or i.indpred is not null) and d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
-              and d.objid = i.indexrelid and d.refobjid = c.oid and d.refobjsubid = a.attnum
+            where (i.indexprs is not null or i.indpred is not null) and d.classid ${eq} 'pg_catalog.pg_class'::pg_catalog.regclass
+              and d.objid ${eq} i.indexrelid and d.refobjid ${eq} c.oid and d.refobjsubid ${eq} a.attnum
           ))
       ) as mentions,
-      coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '') as predicate, i.indisprimary as primary,
+      coalesce(${indexPredicate('i')}, '') as predicate, i.indisprimary as primary,
       -- the column came with version 15
-      coalesce((pg_catalog.to_jsonb(i) ->> 'indnullsnotdistinct')::pg_catalog.bool, false) as "nullsEqual",
+      coalesce((pg_catalog.to_jsonb(i) operator(pg_catalog.->>) 'indnullsnotdistinct')::pg_catalog.bool, false) as "nullsEqual",
       i.indisexclusion as exclusion,
       array(
         select a.attname::pg_catalog.text from pg_catalog.pg_partitioned_table as p
         cross join lateral pg_catalog.unnest(p.partattrs) as k(attnum)
-        join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum = k.attnum
-        where p.partrelid = c.oid
+        join pg_catalog.pg_attribute as a on a.attrelid ${eq} c.oid and a.attnum ${eq} k.attnum
+        where p.partrelid ${eq} c.oid
       ) as "partitionColumns"
     from rows from (
       pg_catalog.unnest(${tables.map((each) => each.schema)}::pg_catalog.text[]),
       pg_catalog.unnest(${tables.map((each) => each.table)}::pg_catalog.text[])
     ) with ordinality as r(schema, name, ord)
-    join pg_catalog.pg_namespace as n on n.nspname = r.schema
-    join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
-    join pg_catalog.pg_index as i on i.indrelid = c.oid and (i.indisunique or i.indisexclusion) and i.indisvalid and i.indisready
-    join pg_catalog.pg_class as x on x.oid = i.indexrelid
+    join pg_catalog.pg_namespace as n on n.nspname ${eq} r.schema
+    join pg_catalog.pg_class as c on c.relnamespace ${eq} n.oid and c.relname ${eq} r.name and c.relkind ${eq} any ('{r,p}')
+    join pg_catalog.pg_index as i on i.indrelid ${eq} c.oid and (i.indisunique or i.indisexclusion) and i.indisvalid and i.indisready
+    join pg_catalog.pg_class as x on x.oid ${eq} i.indexrelid
     order by r.ord, x.relname`.execute(tx);
   return rows.map(({ ord, ...row }) => ({ ...row, table: Number(ord) - 1 }));
 }

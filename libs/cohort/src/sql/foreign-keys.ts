@@ -16,6 +16,8 @@ export interface ForeignKey {
   readonly childTable: string;
   readonly childColumns: readonly string[];
   readonly parentColumns: readonly string[];
+  /** What stands between each parent column and the child's: the key's own operator, behind a collation where they differ. */
+  readonly comparisons: readonly string[];
   /** Whether this role may read every row of the child: SELECT granted, no row-level security in force. */
   readonly readable: boolean;
   /** Whether this role may lock rows of the child. */
@@ -64,7 +66,8 @@ function childOf(key: ForeignKey): Fragment {
 function matches(key: ForeignKey, child: string, parent: string): Fragment {
   return allOf(
     ...key.childColumns.map(
-      (column, index) => sql`${sql.id(child, column)} = ${sql.id(parent, key.parentColumns[index]!)}`,
+      (column, index) =>
+        sql`${sql.id(parent, key.parentColumns[index]!)} ${sql.raw(key.comparisons[index]!)} ${sql.id(child, column)}`,
     ),
   );
 }
@@ -72,7 +75,7 @@ function matches(key: ForeignKey, child: string, parent: string): Fragment {
 /** A row that only points at itself keeps nobody. */
 function notItself(key: ForeignKey, alias: string, entry: RetentionEntry): Fragment | null {
   if (key.child?.entityId !== entry.entityId) return null;
-  return sql`${recordIdText(alias, entry)} <> ${recordIdText('t', entry)}`;
+  return sql`${recordIdText(alias, entry)} operator(pg_catalog.<>) ${recordIdText('t', entry)}`;
 }
 
 function heldChild(key: ForeignKey, alias: string, cohortSchema: string): Fragment | null {

@@ -29,6 +29,12 @@ export function castType(column: Pick<RetainedColumn, 'cast'>): Fragment {
   return sql.raw(column.cast);
 }
 
+/**
+ * Equality by the catalog's own operator, whatever the search_path puts in front of it. Like every operator written so,
+ * it binds as tight as any other but `*` and `+`: what stands beside it goes into parentheses.
+ */
+export const eq = sql`operator(pg_catalog.=)`;
+
 const BUILT_IN = new Set(['uuid', 'text', 'character varying', 'character', 'smallint', 'integer', 'bigint']);
 
 /**
@@ -36,7 +42,13 @@ const BUILT_IN = new Set(['uuid', 'text', 'character varying', 'character', 'sma
  * varchar in any schema of the search_path would win. Types of extensions bring their own, found by the search_path.
  */
 export function equality(column: Pick<RetainedColumn, 'type'>): Fragment {
-  return BUILT_IN.has(column.type) ? sql`operator(pg_catalog.=)` : sql`=`;
+  return BUILT_IN.has(column.type) ? eq : sql`=`;
+}
+
+/** The predicate of an index as it was written: the server prints the schema of operators that something stands in front of. */
+export function indexPredicate(alias: string): Fragment {
+  const [predicate, table] = [sql.id(alias, 'indpred'), sql.id(alias, 'indrelid')];
+  return sql`pg_catalog.replace(pg_catalog.pg_get_expr(${predicate}, ${table}), 'OPERATOR(pg_catalog.=)', '=')`;
 }
 
 /** Instants travel as ISO text: a Date would be written in the process's own zone. */
@@ -52,7 +64,7 @@ export function allOf(...conditions: readonly (Fragment | null | undefined)[]): 
 
 /** Milliseconds since the epoch: a timestamp's text depends on the session, and its microseconds do not fit a Date. */
 export function millis(instant: Fragment): Fragment {
-  return sql`pg_catalog.floor(extract(epoch from ${instant}) * 1000)::pg_catalog.int8`;
+  return sql`pg_catalog.floor(extract(epoch from ${instant}) operator(pg_catalog.*) 1000)::pg_catalog.int8`;
 }
 
 /** The Date of a `millis` column. */

@@ -5,6 +5,7 @@ import {
   castType,
   cohortTable,
   columnOf,
+  eq,
   equality,
   fromMillis,
   millis,
@@ -23,15 +24,15 @@ import type { Executor } from './transaction.js';
 export function heldRecords(cohortSchema: string, entityId: string): Fragment {
   return sql`select h.record_id
     from ${cohortTable(cohortSchema, 'holds')} as h
-    where h.retention_entity_id operator(pg_catalog.=) ${entityId}::pg_catalog.uuid
-      and h.scope_kind operator(pg_catalog.=) 'record'
+    where h.retention_entity_id ${eq} ${entityId}::pg_catalog.uuid
+      and h.scope_kind ${eq} 'record'
       and (h.removed_at is null or h.removed_at operator(pg_catalog.>) pg_catalog.statement_timestamp())
       and (h.expires_at is null or h.expires_at operator(pg_catalog.>) pg_catalog.statement_timestamp())`;
 }
 
 /** True for a row of `alias` that an active hold covers. */
 export function isHeld(cohortSchema: string, entry: RetentionEntry, alias: string): Fragment {
-  return sql`exists (select 1 from (${heldRecords(cohortSchema, entry.entityId)}) as held where held.record_id operator(pg_catalog.=) ${recordIdText(alias, entry)})`;
+  return sql`exists (select 1 from (${heldRecords(cohortSchema, entry.entityId)}) as held where held.record_id ${eq} ${recordIdText(alias, entry)})`;
 }
 
 export interface LockedTarget {
@@ -103,7 +104,7 @@ export async function releaseHold(
   const { numAffectedRows } = await sql`
     update ${cohortTable(cohortSchema, 'holds')}
     set removed_at = coalesce(${at?.toISOString() ?? null}::pg_catalog.timestamptz, pg_catalog.statement_timestamp())
-    where hold_id = ${holdId}::pg_catalog.uuid and removed_at is null`.execute(tx);
+    where hold_id ${eq} ${holdId}::pg_catalog.uuid and removed_at is null`.execute(tx);
   return numAffectedRows === 1n;
 }
 
@@ -138,13 +139,13 @@ export async function selectHolds(tx: Executor, cohortSchema: string, filter: Ho
       h.reason, ${millis(sql`h.created_at`)} as "createdAt", ${millis(sql`h.expires_at`)} as "expiresAt",
       ${millis(sql`h.removed_at`)} as "removedAt"
     from ${cohortTable(cohortSchema, 'holds')} as h
-    where h.scope_kind = 'record'
-      ${filter.asOf ? sql`and h.created_at <= ${asOf}` : sql``}
-      and (h.removed_at is null or h.removed_at > ${asOf})
-      and (h.expires_at is null or h.expires_at > ${asOf})
-      ${filter.entityId === undefined ? sql`` : sql`and h.retention_entity_id = ${filter.entityId}::pg_catalog.uuid`}
-      ${filter.tenantId === undefined ? sql`` : sql`and h.tenant_id is not distinct from ${filter.tenantId}::pg_catalog.text`}
-      ${filter.recordId === undefined ? sql`` : sql`and h.record_id = ${filter.recordId}`}
+    where h.scope_kind ${eq} 'record'
+      ${filter.asOf ? sql`and h.created_at operator(pg_catalog.<=) ${asOf}` : sql``}
+      and (h.removed_at is null or h.removed_at operator(pg_catalog.>) ${asOf})
+      and (h.expires_at is null or h.expires_at operator(pg_catalog.>) ${asOf})
+      ${filter.entityId === undefined ? sql`` : sql`and h.retention_entity_id ${eq} ${filter.entityId}::pg_catalog.uuid`}
+      ${filter.tenantId === undefined ? sql`` : tenantIs(filter.tenantId)}
+      ${filter.recordId === undefined ? sql`` : sql`and h.record_id ${eq} ${filter.recordId}`}
     order by h.retention_entity_id, h.record_id, h.hold_id`.execute(tx);
   return rows.map(
     (row) =>
@@ -155,6 +156,10 @@ export async function selectHolds(tx: Executor, cohortSchema: string, filter: Ho
         removedAt: fromMillis(row.removedAt),
       }) as StoredHold,
   );
+}
+
+function tenantIs(tenantId: string | null): Fragment {
+  return tenantId === null ? sql`and h.tenant_id is null` : sql`and h.tenant_id ${eq} ${tenantId}`;
 }
 
 /** The database's own spelling of a record id: that of the row, or of the text itself where there is no row. */

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { type Fragment, cohortTable } from './fragments.js';
+import { type Fragment, cohortTable, eq } from './fragments.js';
 import type { Executor } from './transaction.js';
 
 /** Proof that a lane of a pass is still ours. */
@@ -13,8 +13,8 @@ export interface Fence {
 export function fenceCte(fence: Fence, cohortSchema: string): Fragment {
   return sql`update ${cohortTable(cohortSchema, 'lane')} as l
       set heartbeat_at = pg_catalog.clock_timestamp()
-      where l.pass_id = ${fence.passId}::pg_catalog.uuid and l.lane = ${fence.lane}::pg_catalog.int4
-        and l.token = ${fence.token}::pg_catalog.uuid and l.status = 'started'
+      where l.pass_id ${eq} ${fence.passId}::pg_catalog.uuid and l.lane ${eq} ${fence.lane}::pg_catalog.int4
+        and l.token ${eq} ${fence.token}::pg_catalog.uuid and l.status ${eq} 'started'
       returning 1`;
 }
 
@@ -42,26 +42,30 @@ export async function beat(tx: Executor, cohortSchema: string, passId: string): 
     with touched as (
       update ${cohortTable(cohortSchema, 'lane')} as l
       set heartbeat_at = pg_catalog.clock_timestamp()
-      where l.pass_id = ${passId}::pg_catalog.uuid and l.status = 'started'
-        and l.lane in (
+      where l.pass_id ${eq} ${passId}::pg_catalog.uuid and l.status ${eq} 'started'
+        and l.lane ${eq} any (
           select k.lane from ${cohortTable(cohortSchema, 'lane')} as k
-          where k.pass_id = ${passId}::pg_catalog.uuid and k.status = 'started'
+          where k.pass_id ${eq} ${passId}::pg_catalog.uuid and k.status ${eq} 'started'
           for update skip locked
         )
     )
     select pg_catalog.count(*) as started from ${cohortTable(cohortSchema, 'lane')} as s
-    where s.pass_id = ${passId}::pg_catalog.uuid and s.status = 'started'`.execute(tx);
+    where s.pass_id ${eq} ${passId}::pg_catalog.uuid and s.status ${eq} 'started'`.execute(tx);
   return Number(rows[0]!.started);
+}
+
+function ago(ms: number): Fragment {
+  return sql`(pg_catalog.statement_timestamp() operator(pg_catalog.-) (${ms} operator(pg_catalog.*) interval '1 millisecond'))`;
 }
 
 /** Started passes of which no lane has given a sign of life for `staleMs`, by the database's clock. */
 export async function selectAbandoned(tx: Executor, cohortSchema: string, staleMs: number): Promise<string[]> {
   const { rows } = await sql<{ pass_id: string }>`
     select p.pass_id from ${cohortTable(cohortSchema, 'pass')} as p
-    where p.status = 'started'
+    where p.status ${eq} 'started'
       and not exists (
         select 1 from ${cohortTable(cohortSchema, 'lane')} as l
-        where l.pass_id = p.pass_id and l.heartbeat_at > pg_catalog.statement_timestamp() - ${staleMs} * interval '1 millisecond'
+        where l.pass_id ${eq} p.pass_id and l.heartbeat_at operator(pg_catalog.>) ${ago(staleMs)}
       )
     order by p.started_at
     limit 100`.execute(tx);
@@ -80,10 +84,10 @@ export async function lockAbandoned(
 ): Promise<string[] | null> {
   const { rows } = await sql<{ token: string; stale: boolean; lanes: string }>`
     select l.token,
-      l.heartbeat_at <= pg_catalog.statement_timestamp() - ${staleMs} * interval '1 millisecond' as stale,
-      (select pg_catalog.count(*) from ${cohortTable(cohortSchema, 'lane')} as a where a.pass_id = ${passId}::pg_catalog.uuid) as lanes
+      l.heartbeat_at operator(pg_catalog.<=) ${ago(staleMs)} as stale,
+      (select pg_catalog.count(*) from ${cohortTable(cohortSchema, 'lane')} as a where a.pass_id ${eq} ${passId}::pg_catalog.uuid) as lanes
     from ${cohortTable(cohortSchema, 'lane')} as l
-    where l.pass_id = ${passId}::pg_catalog.uuid and l.status = 'started'
+    where l.pass_id ${eq} ${passId}::pg_catalog.uuid and l.status ${eq} 'started'
     for update of l skip locked`.execute(tx);
   if (rows.length === 0 || rows.length < Number(rows[0]!.lanes) || rows.some((row) => !row.stale)) return null;
   return rows.map((row) => row.token);

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { Strategy } from '../domain/strategy.js';
-import { type Fragment, cohortTable, fromMillis, millis } from './fragments.js';
+import { type Fragment, cohortTable, eq, fromMillis, millis } from './fragments.js';
 import type { Executor } from './transaction.js';
 
 export interface LedgerRun {
@@ -65,17 +65,17 @@ export async function selectRuns(tx: Executor, cohortSchema: string, query: RunQ
   const { rows } = await sql<Record<string, string | null> & { dryRun: boolean }>`
     select r.sweep_id as "sweepId", r.pass_id as "passId", r.trigger_kind as trigger, r.dry_run as "dryRun", r.tenant_id as "tenantId",
       r.status, ${millis(sql`r.started_at`)} as "startedAt", ${millis(sql`r.settled_at`)} as "settledAt", r.duration_ms as "durationMs",
-      r.total_affected + coalesce((
-        select pg_catalog.sum(p.affected)::pg_catalog.int8 from ${cohortTable(cohortSchema, 'progress')} as p where p.sweep_id = r.sweep_id
+      r.total_affected operator(pg_catalog.+) coalesce((
+        select pg_catalog.sum(p.affected)::pg_catalog.int8 from ${cohortTable(cohortSchema, 'progress')} as p where p.sweep_id ${eq} r.sweep_id
       ), 0) as "totalAffected",
       ${millis(sql`r.logical_now`)} as "logicalNow", r.actor, r.engine_version as "engineVersion", r.error
     from ${cohortTable(cohortSchema, 'run')} as r
     where true
-      ${query.sweepId === undefined ? sql`` : sql`and r.sweep_id = ${query.sweepId}::pg_catalog.uuid`}
-      ${query.tenantId === undefined ? sql`` : sql`and r.tenant_id = ${query.tenantId}`}
+      ${query.sweepId === undefined ? sql`` : sql`and r.sweep_id ${eq} ${query.sweepId}::pg_catalog.uuid`}
+      ${query.tenantId === undefined ? sql`` : sql`and r.tenant_id ${eq} ${query.tenantId}`}
       ${
         query.after
-          ? sql`and (pg_catalog.date_trunc('milliseconds', r.started_at), r.sweep_id) < (${query.after.startedAt.toISOString()}::pg_catalog.timestamptz, ${query.after.sweepId}::pg_catalog.uuid)`
+          ? sql`and (pg_catalog.date_trunc('milliseconds', r.started_at), r.sweep_id) operator(pg_catalog.<) (${query.after.startedAt.toISOString()}::pg_catalog.timestamptz, ${query.after.sweepId}::pg_catalog.uuid)`
           : sql``
       }
     order by pg_catalog.date_trunc('milliseconds', r.started_at) desc, r.sweep_id desc
@@ -95,7 +95,7 @@ export async function selectRuns(tx: Executor, cohortSchema: string, query: RunQ
 
 /** Summaries of one run, with progress that nobody has folded yet. */
 export function selectRunSummaries(tx: Executor, cohortSchema: string, sweepId: string): Promise<LedgerSummary[]> {
-  return selectSummaries(tx, cohortSchema, sql`s.sweep_id = ${sweepId}::pg_catalog.uuid`);
+  return selectSummaries(tx, cohortSchema, sql`s.sweep_id ${eq} ${sweepId}::pg_catalog.uuid`);
 }
 
 /** Summaries of all runs of one pass. */
@@ -103,7 +103,7 @@ export function selectPassSummaries(tx: Executor, cohortSchema: string, passId: 
   return selectSummaries(
     tx,
     cohortSchema,
-    sql`s.sweep_id in (select r.sweep_id from ${cohortTable(cohortSchema, 'run')} as r where r.pass_id = ${passId}::pg_catalog.uuid)`,
+    sql`s.sweep_id ${eq} any (select r.sweep_id from ${cohortTable(cohortSchema, 'run')} as r where r.pass_id ${eq} ${passId}::pg_catalog.uuid)`,
   );
 }
 
@@ -112,9 +112,9 @@ async function selectSummaries(tx: Executor, cohortSchema: string, where: Fragme
     select s.sweep_id as "sweepId", s.entity_type as entity, s.retention_entity_id as "entityId", s.category, s.tenant_id as "tenantId",
       s.strategy, ${millis(sql`s.at`)} as at, ${millis(sql`s.cutoff`)} as cutoff, s.resolved_period as "resolvedPeriod", s.period,
       s.legal_min as "legalMin",
-      s.affected + coalesce((
+      s.affected operator(pg_catalog.+) coalesce((
         select pg_catalog.sum(p.affected)::pg_catalog.int8 from ${cohortTable(cohortSchema, 'progress')} as p
-        where p.sweep_id = s.sweep_id and p.retention_entity_id = s.retention_entity_id and p.strategy = s.strategy
+        where p.sweep_id ${eq} s.sweep_id and p.retention_entity_id ${eq} s.retention_entity_id and p.strategy ${eq} s.strategy
       ), 0) as affected,
       s.held_count as held, s.skipped_count as skipped, s.null_anchor_count as "nullAnchor", s.skipped_by_cause as "skippedByCause",
       s.rule_source as "ruleSource", s.rule_reason as "ruleReason"
@@ -147,7 +147,7 @@ export async function selectRowDetails(
     select d.id, ${millis(sql`d.at`)} as at, d.entity_type as entity, d.retention_entity_id as "entityId", d.record_id as "recordId",
       d.category, d.strategy, d.tenant_id as "tenantId"
     from ${cohortTable(cohortSchema, 'rowDetail')} as d
-    where d.sweep_id = ${sweepId}::pg_catalog.uuid and d.id > ${afterId}::pg_catalog.int8 and d.outcome = 'affected'
+    where d.sweep_id ${eq} ${sweepId}::pg_catalog.uuid and d.id operator(pg_catalog.>) ${afterId}::pg_catalog.int8 and d.outcome ${eq} 'affected'
     order by d.id
     limit ${limit}`.execute(tx);
   return rows.map((row) => ({ ...row, at: fromMillis(row.at) }) as unknown as LedgerRowDetail);

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { cohortTable, millis } from './fragments.js';
+import { cohortTable, eq, millis } from './fragments.js';
 import { type Fence, fenceCte } from './lanes.js';
 import type { Executor } from './transaction.js';
 
@@ -130,10 +130,10 @@ export async function deleteUnstartedSummaries(
       pg_catalog.unnest(${failed.map((each) => each.sweepId)}::pg_catalog.uuid[]),
       pg_catalog.unnest(${failed.map((each) => each.entityId)}::pg_catalog.uuid[])
     ) as f(sweep_id, entity_id)
-    where s.sweep_id = f.sweep_id and s.retention_entity_id = f.entity_id and s.held_count = 0 and s.skipped_count = 0 and s.null_anchor_count = 0
+    where s.sweep_id ${eq} f.sweep_id and s.retention_entity_id ${eq} f.entity_id and s.held_count ${eq} 0 and s.skipped_count ${eq} 0 and s.null_anchor_count ${eq} 0
       and not exists (
         select 1 from ${cohortTable(cohortSchema, 'progress')} as p
-        where p.sweep_id = s.sweep_id and p.retention_entity_id = s.retention_entity_id and p.strategy = s.strategy
+        where p.sweep_id ${eq} s.sweep_id and p.retention_entity_id ${eq} s.retention_entity_id and p.strategy ${eq} s.strategy
       )`.execute(tx);
 }
 
@@ -166,17 +166,17 @@ export async function settlePass(
   const { rows } = await sql<{ sweepId: string; startedAt: string; settledAt: string; total: string }>`
     with fence as materialized (
       update ${cohortTable(cohortSchema, 'lane')} as l set status = ${pass.as}
-      where l.pass_id = ${passId} and l.status = 'started' and l.token = any(${[...pass.tokens]}::pg_catalog.uuid[])
+      where l.pass_id ${eq} ${passId} and l.status ${eq} 'started' and l.token ${eq} any(${[...pass.tokens]}::pg_catalog.uuid[])
       returning l.lane
     ),
-    owned as materialized (select pg_catalog.count(*) = ${pass.tokens.length} as whole from fence),
+    owned as materialized (select pg_catalog.count(*) ${eq} ${pass.tokens.length} as whole from fence),
     ended as (
       update ${cohortTable(cohortSchema, 'pass')} as p set status = ${pass.as}, settled_at = pg_catalog.statement_timestamp()
-      from owned where owned.whole and p.pass_id = ${passId} and p.status = 'started'
+      from owned where owned.whole and p.pass_id ${eq} ${passId} and p.status ${eq} 'started'
     ),
     folded as (
       delete from ${cohortTable(cohortSchema, 'progress')} as g using owned
-      where owned.whole and g.pass_id = ${passId}
+      where owned.whole and g.pass_id ${eq} ${passId}
       returning g.sweep_id, g.retention_entity_id, g.category, g.tenant_id, g.strategy, g.affected
     ),
     by_summary as materialized (
@@ -186,20 +186,20 @@ export async function settlePass(
       order by f.sweep_id, f.retention_entity_id, f.category, f.tenant_id, f.strategy
     ),
     summaries as (
-      update ${cohortTable(cohortSchema, 'summary')} as s set affected = s.affected + b.affected
+      update ${cohortTable(cohortSchema, 'summary')} as s set affected = s.affected operator(pg_catalog.+) b.affected
       from by_summary as b
-      where s.sweep_id = b.sweep_id and s.retention_entity_id = b.retention_entity_id and s.category = b.category
-        and s.tenant_id = b.tenant_id and s.strategy = b.strategy
+      where s.sweep_id ${eq} b.sweep_id and s.retention_entity_id ${eq} b.retention_entity_id and s.category ${eq} b.category
+        and s.tenant_id ${eq} b.tenant_id and s.strategy ${eq} b.strategy
     ),
     by_run as materialized (select b.sweep_id, pg_catalog.sum(b.affected)::pg_catalog.int8 as affected from by_summary as b group by b.sweep_id),
     counted as materialized (
       -- a dry run has no progress; what it would have done stands in its summaries
-      select r.sweep_id, coalesce(b.affected, 0) + case when r.dry_run then coalesce((
-        select pg_catalog.sum(s.affected)::pg_catalog.int8 from ${cohortTable(cohortSchema, 'summary')} as s where s.sweep_id = r.sweep_id
+      select r.sweep_id, coalesce(b.affected, 0) operator(pg_catalog.+) case when r.dry_run then coalesce((
+        select pg_catalog.sum(s.affected)::pg_catalog.int8 from ${cohortTable(cohortSchema, 'summary')} as s where s.sweep_id ${eq} r.sweep_id
       ), 0) else 0 end as affected
       from ${cohortTable(cohortSchema, 'run')} as r
-      left join by_run as b on b.sweep_id = r.sweep_id
-      where r.pass_id = ${passId}
+      left join by_run as b on b.sweep_id ${eq} r.sweep_id
+      where r.pass_id ${eq} ${passId}
     ),
     outcome as materialized (
       select j.sweep_id, j.status, j.error
@@ -211,10 +211,10 @@ export async function settlePass(
     set status = coalesce(o.status, ${otherwise.status}),
       error = case when o.status is null then ${otherwise.error} else o.error end,
       settled_at = pg_catalog.statement_timestamp(),
-      duration_ms = greatest(0, (extract(epoch from pg_catalog.statement_timestamp() - r.started_at) * 1000)::pg_catalog.int8),
+      duration_ms = greatest(0, (extract(epoch from pg_catalog.statement_timestamp() operator(pg_catalog.-) r.started_at) operator(pg_catalog.*) 1000)::pg_catalog.int8),
       total_affected = c.affected
-    from owned, counted as c left join outcome as o on o.sweep_id = c.sweep_id
-    where owned.whole and r.sweep_id = c.sweep_id and r.status = 'started'
+    from owned, counted as c left join outcome as o on o.sweep_id ${eq} c.sweep_id
+    where owned.whole and r.sweep_id ${eq} c.sweep_id and r.status ${eq} 'started'
     returning r.sweep_id as "sweepId", ${millis(sql`r.started_at`)} as "startedAt", ${millis(sql`r.settled_at`)} as "settledAt",
       r.total_affected as total`.execute(tx);
   return rows.map((row) => ({

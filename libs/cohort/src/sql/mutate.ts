@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { Strategy } from '../domain/strategy.js';
 import type { RetainedColumn, RetentionEntry } from '../registry/retention-entry.js';
-import { type Fragment, castType, cohortTable, columnOf, recordIdText, retainedTable } from './fragments.js';
+import { type Fragment, castType, cohortTable, columnOf, eq, recordIdText, retainedTable } from './fragments.js';
 import { type Fence, fenceCte } from './lanes.js';
 import {
   type Exclusions,
@@ -150,7 +150,7 @@ function change(mutation: Mutation): Fragment {
   if (strategy === Strategy.Purge) return sql`delete from ${retainedTable(entry)} as t using fence, p ${where}`;
   const assignments = strategy === Strategy.SoftDelete ? softDeletion(entry, now) : anonymisation(mutation);
   const [source, ofTheRow] = hasRowValues(mutation)
-    ? [sql`fence, p, v`, sql` and t.ctid = v.tid and t.tableoid = v.oid`]
+    ? [sql`fence, p, v`, sql` and t.ctid ${eq} v.tid and t.tableoid ${eq} v.oid`]
     : [sql`fence, p`, sql``];
   return sql`update ${retainedTable(entry)} as t set ${sql.join(assignments)}
       from ${source} ${where}${ofTheRow}`;

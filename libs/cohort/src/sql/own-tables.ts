@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { eq, indexPredicate } from './fragments.js';
 import type { Executor } from './transaction.js';
 
 export interface OwnTableRow {
@@ -13,8 +14,8 @@ export async function selectOwnTables(tx: Executor, schema: string, tables: read
   const { rows } = await sql<OwnTableRow>`
     select r.name, c.oid is not null as exists, coalesce(pg_catalog.row_security_active(c.oid), false) as "rowSecurity"
     from pg_catalog.unnest(${[...tables]}::pg_catalog.text[]) as r(name)
-    left join pg_catalog.pg_namespace as n on n.nspname = ${schema}
-    left join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
+    left join pg_catalog.pg_namespace as n on n.nspname ${eq} ${schema}
+    left join pg_catalog.pg_class as c on c.relnamespace ${eq} n.oid and c.relname ${eq} r.name and c.relkind ${eq} any ('{r,p}')
     order by r.name`.execute(tx);
   return rows;
 }
@@ -65,65 +66,65 @@ export async function selectInstalled(
     select c.relname as name,
       (
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-          -- format_type puts the schema first where something of the same name stands in front of the type
+          -- what is printed has its schema wherever something of the same name stands in front of it
           'name', a.attname, 'type', pg_catalog.replace(pg_catalog.format_type(a.atttypid, a.atttypmod), 'pg_catalog.', ''), 'nullable', not a.attnotnull,
-          'hasDefault', a.atthasdef or a.attidentity <> '', 'computed', a.attgenerated <> '',
-          'numbered', a.attidentity <> '' or coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) ~ '^(pg_catalog[.])?nextval[(]', false),
+          'hasDefault', a.atthasdef or a.attidentity operator(pg_catalog.<>) '', 'computed', a.attgenerated operator(pg_catalog.<>) '',
+          'numbered', a.attidentity operator(pg_catalog.<>) '' or coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) operator(pg_catalog.~) '^(pg_catalog[.])?nextval[(]', false),
           'sequenceUsable', coalesce(s.usable, true)
         ) order by a.attnum)
         from pg_catalog.pg_attribute as a
-        left join pg_catalog.pg_attrdef as d on d.adrelid = a.attrelid and d.adnum = a.attnum
+        left join pg_catalog.pg_attrdef as d on d.adrelid ${eq} a.attrelid and d.adnum ${eq} a.attnum
         left join lateral (
           select pg_catalog.bool_and(pg_catalog.has_sequence_privilege(p.objid, 'usage')) as usable
           from pg_catalog.pg_depend as p
-          join pg_catalog.pg_class as q on q.oid = p.objid and q.relkind = 'S'
-          where p.refobjid = a.attrelid and p.refobjsubid = a.attnum and p.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
-            and p.deptype = 'a'
+          join pg_catalog.pg_class as q on q.oid ${eq} p.objid and q.relkind ${eq} 'S'
+          where p.refobjid ${eq} a.attrelid and p.refobjsubid ${eq} a.attnum and p.classid ${eq} 'pg_catalog.pg_class'::pg_catalog.regclass
+            and p.deptype ${eq} 'a'
         ) as s on true
-        where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+        where a.attrelid ${eq} c.oid and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped
       ) as columns,
       coalesce((
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
           'columns', array(
-            select a.attname from pg_catalog.generate_series(0, i.indnkeyatts - 1) as k(position)
-            left join pg_catalog.pg_attribute as a on a.attrelid = c.oid and a.attnum = i.indkey[k.position] and a.attnum > 0
+            select a.attname from pg_catalog.generate_series(0, i.indnkeyatts operator(pg_catalog.-) 1) as k(position)
+            left join pg_catalog.pg_attribute as a on a.attrelid ${eq} c.oid and a.attnum ${eq} i.indkey[k.position] and a.attnum operator(pg_catalog.>) 0
             order by k.position
           ),
           'unique', i.indisunique, 'primary', i.indisprimary, 'deferrable', not i.indimmediate,
-          'predicate', pg_catalog.pg_get_expr(i.indpred, i.indrelid)
+          'predicate', ${indexPredicate('i')}
         ))
         from pg_catalog.pg_index as i
-        where i.indrelid = c.oid and i.indisvalid and i.indisready
+        where i.indrelid ${eq} c.oid and i.indisvalid and i.indisready
       ), '[]') as indexes,
       coalesce((
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('name', k.conname, 'validated', k.convalidated))
-        from pg_catalog.pg_constraint as k where k.conrelid = c.oid and k.contype = 'c'
+        from pg_catalog.pg_constraint as k where k.conrelid ${eq} c.oid and k.contype ${eq} 'c'
       ), '[]') as checks,
       coalesce((
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
           'columns', array(
             select a.attname from pg_catalog.unnest(k.conkey) with ordinality as u(attnum, position)
-            join pg_catalog.pg_attribute as a on a.attrelid = k.conrelid and a.attnum = u.attnum order by u.position
+            join pg_catalog.pg_attribute as a on a.attrelid ${eq} k.conrelid and a.attnum ${eq} u.attnum order by u.position
           ),
           'schema', tn.nspname, 'table', t.relname,
           'targetColumns', array(
             select a.attname from pg_catalog.unnest(k.confkey) with ordinality as u(attnum, position)
-            join pg_catalog.pg_attribute as a on a.attrelid = k.confrelid and a.attnum = u.attnum order by u.position
+            join pg_catalog.pg_attribute as a on a.attrelid ${eq} k.confrelid and a.attnum ${eq} u.attnum order by u.position
           ),
           'action', k.confdeltype, 'validated', k.convalidated
         ))
         from pg_catalog.pg_constraint as k
-        join pg_catalog.pg_class as t on t.oid = k.confrelid
-        join pg_catalog.pg_namespace as tn on tn.oid = t.relnamespace
-        where k.conrelid = c.oid and k.contype = 'f'
+        join pg_catalog.pg_class as t on t.oid ${eq} k.confrelid
+        join pg_catalog.pg_namespace as tn on tn.oid ${eq} t.relnamespace
+        where k.conrelid ${eq} c.oid and k.contype ${eq} 'f'
       ), '[]') as keys,
       array(
         select p.name from pg_catalog.unnest(array['select', 'insert', 'update', 'delete']) as p(name)
         where pg_catalog.has_table_privilege(c.oid, p.name) and pg_catalog.has_schema_privilege(n.oid, 'usage')
       ) as privileges
     from pg_catalog.unnest(${[...tables]}::pg_catalog.text[]) as r(name)
-    join pg_catalog.pg_namespace as n on n.nspname = ${schema}
-    join pg_catalog.pg_class as c on c.relnamespace = n.oid and c.relname = r.name and c.relkind in ('r', 'p')
+    join pg_catalog.pg_namespace as n on n.nspname ${eq} ${schema}
+    join pg_catalog.pg_class as c on c.relnamespace ${eq} n.oid and c.relname ${eq} r.name and c.relkind ${eq} any ('{r,p}')
     order by c.relname`.execute(tx);
   return rows;
 }

@@ -6,6 +6,7 @@ import {
   allOf,
   castType,
   columnOf,
+  eq,
   equality,
   isoInstants,
   recordIdText,
@@ -69,7 +70,7 @@ function stillOpen(selection: Pick<Selection, 'entry' | 'strategy'>): Fragment |
       return null;
     case Strategy.SoftDelete:
       return entry.softDeleteFlag
-        ? sql`${columnOf('t', entry.softDeleteFlag)} = false`
+        ? sql`${columnOf('t', entry.softDeleteFlag)} ${eq} false`
         : sql`${columnOf('t', entry.deletedAt!)} is null`;
     case Strategy.Anonymise:
       return sql`${columnOf('t', entry.anonymisedAt!)} is null`;
@@ -78,7 +79,11 @@ function stillOpen(selection: Pick<Selection, 'entry' | 'strategy'>): Fragment |
 
 /** The row is due, held or not: its tenant's, strictly older than the cutoff, open for the strategy. */
 function due(selection: Selection): Fragment {
-  return allOf(belongs(selection), sql`${columnOf('t', selection.entry.anchor)} < p.cutoff`, stillOpen(selection));
+  return allOf(
+    belongs(selection),
+    sql`${columnOf('t', selection.entry.anchor)} operator(pg_catalog.<) p.cutoff`,
+    stillOpen(selection),
+  );
 }
 
 /** The whole predicate of a mutation. Repeated in every statement that locks or changes rows. */
@@ -88,7 +93,7 @@ export function eligible(selection: Selection, exclusions: Exclusions): Fragment
     due(selection),
     sql`not ${isHeld(cohortSchema, entry, 't')}`,
     exclusions.refused.length > 0
-      ? sql`${recordIdText('t', entry)} <> all(${[...exclusions.refused]}::pg_catalog.text[])`
+      ? sql`${recordIdText('t', entry)} operator(pg_catalog.<>) all(${[...exclusions.refused]}::pg_catalog.text[])`
       : null,
     ...exclusions.keyPaths.map((path) => sql`not ${blockedBy(path, entry, cohortSchema)}`),
   );
@@ -126,8 +131,8 @@ export async function lockCandidates(
     Record<'count' | 'tids', string> & Record<'oid' | 'oids', string | null> & { ords: string[]; ids: string[] | null }
   >`
     select pg_catalog.count(*) as count, pg_catalog.array_agg(c.tid)::pg_catalog.text as tids,
-      case when pg_catalog.min(c.oid) = pg_catalog.max(c.oid) then pg_catalog.min(c.oid)::pg_catalog.text end as oid,
-      case when pg_catalog.min(c.oid) < pg_catalog.max(c.oid) then pg_catalog.array_agg(c.oid)::pg_catalog.text end as oids,
+      case when pg_catalog.min(c.oid) ${eq} pg_catalog.max(c.oid) then pg_catalog.min(c.oid)::pg_catalog.text end as oid,
+      case when pg_catalog.min(c.oid) operator(pg_catalog.<) pg_catalog.max(c.oid) then pg_catalog.array_agg(c.oid)::pg_catalog.text end as oids,
       pg_catalog.array_agg(distinct c.ord) as ords,
       ${request.withIds ? sql`pg_catalog.array_agg(c.record_id)` : sql`null::pg_catalog.text[]`} as ids
     from (${request.tenantByTenant ? tenantByTenant(selection, request) : acrossTenants(selection, request)}) as c`.execute(
@@ -179,10 +184,10 @@ function acrossTenants(selection: Selection, { limit, exclusions }: LockRequest)
  * that was made to inherit from this one since.
  */
 export function isLocked({ tids, oid, oids }: LockedRows): Fragment {
-  const place = sql`t.ctid = any(${tids}::pg_catalog.tid[])`;
-  if (oid !== null) return sql`${place} and t.tableoid = ${oid}::pg_catalog.oid`;
+  const place = sql`t.ctid ${eq} any(${tids}::pg_catalog.tid[])`;
+  if (oid !== null) return sql`${place} and t.tableoid ${eq} ${oid}::pg_catalog.oid`;
   return sql`${place}
-    and (t.tableoid, t.ctid) in (select * from rows from (pg_catalog.unnest(${oids}::pg_catalog.oid[]), pg_catalog.unnest(${tids}::pg_catalog.tid[])) as l(oid, tid))`;
+    and (t.tableoid, t.ctid) ${eq} any (select * from rows from (pg_catalog.unnest(${oids}::pg_catalog.oid[]), pg_catalog.unnest(${tids}::pg_catalog.tid[])) as l(oid, tid))`;
 }
 
 /**
@@ -224,7 +229,7 @@ export async function countSelection(
   exclusions: Exclusions,
 ): Promise<SelectionCount[]> {
   const { entry, cohortSchema } = selection;
-  const isRefused = sql`${recordIdText('t', entry)} = any(${[...exclusions.refused]}::pg_catalog.text[])`;
+  const isRefused = sql`${recordIdText('t', entry)} ${eq} any(${[...exclusions.refused]}::pg_catalog.text[])`;
   const causes = exclusions.keyPaths.map(
     (path, index) => sql`when ${blockedBy(path, entry, cohortSchema)} then ${sql.lit(index)}`,
   );
@@ -234,7 +239,7 @@ export async function countSelection(
   );
   const referencedCounts = exclusions.keyPaths.map(
     (_, index) =>
-      sql`, pg_catalog.count(*) filter (where not r.held and not r.refused and r.cause = ${sql.lit(index)}) as ${sql.id(`fk${index}`)}`,
+      sql`, pg_catalog.count(*) filter (where not r.held and not r.refused and r.cause ${eq} ${sql.lit(index)}) as ${sql.id(`fk${index}`)}`,
   );
   const { rows } = await sql<Record<string, string>>`
     with p as materialized (${tenantRows(selection)}),
@@ -243,7 +248,7 @@ export async function countSelection(
       select r.ord, pg_catalog.count(*) filter (where r.held) as held, pg_catalog.count(*) filter (where not r.held) as left_over,
         pg_catalog.count(*) filter (where not r.held and r.refused) as refused ${sql.join(referencedCounts, sql``)}
       from (
-        select p.ord, ${recordIdText('t', entry)} operator(pg_catalog.=) any (select held.record_id from held) as held, ${isRefused} as refused, ${cause} as cause
+        select p.ord, ${recordIdText('t', entry)} ${eq} any (select held.record_id from held) as held, ${isRefused} as refused, ${cause} as cause
         from p
         join ${retainedTable(entry)} as t on ${due(selection)}
       ) as r
@@ -253,8 +258,8 @@ export async function countSelection(
     select p.ord, coalesce(d.held, 0) as held, coalesce(d.left_over, 0) as left_over, coalesce(d.refused, 0) as refused,
       coalesce(n.count, 0) as null_anchor ${sql.join(referenced, sql``)}
     from p
-    left join due as d on d.ord = p.ord
-    left join no_anchor as n on n.ord = p.ord
+    left join due as d on d.ord ${eq} p.ord
+    left join no_anchor as n on n.ord ${eq} p.ord
     where d.ord is not null or n.ord is not null`.execute(tx);
   return rows.map((row) => ({
     slice: Number(row.ord) - 1,

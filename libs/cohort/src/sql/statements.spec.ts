@@ -62,6 +62,7 @@ const key = (constraint: string, more: Partial<ForeignKey> = {}): ForeignKey => 
   childTable: 'replies',
   childColumns: ['note_id', 'tenant_id'],
   parentColumns: ['id', 'tenant_id'],
+  comparisons: ['operator(pg_catalog.=)', 'collate pg_catalog."C" operator(pg_catalog.=)'],
   readable: true,
   childIndexed: true,
   child: undefined,
@@ -247,7 +248,27 @@ function unqualifiedIn(statement: string): string[] {
   const relations = found(
     /(?<!\bdistinct |\bepoch |\bkey |\bno key |\bfor |\bdo )\b(?:from|join|update|into|using)\s+(?:only\s+)?(?!only\b|lateral\b|rows\b)("?\w+"?)(?![\w."])/g,
   ).filter((name) => !ctes.has(name));
-  return [...calls, ...[...casts, ...columns].filter((type) => !type.startsWith('pg_catalog.')), ...relations];
+  return [
+    ...calls,
+    ...[...casts, ...columns].filter((type) => !type.startsWith('pg_catalog.')),
+    ...relations,
+    ...operatorsIn(text),
+  ];
+}
+
+/** Operators, and constructs that look one up, without a schema. Assignments, `*` for all columns and row counts are none. */
+function operatorsIn(text: string): string[] {
+  const rest = text
+    .replace(/"[^"]*"/g, 'x')
+    .replace(/\boperator\(pg_catalog\.[^)\s]+\)/g, '')
+    .replace(/(\bset|,)\s+\w+ = /g, '$1 ')
+    .replace(/::/g, ' ')
+    .replace(/\(\*\)|\bselect \*|\.\*/g, '');
+  return [
+    ...rest.matchAll(
+      /[-+*/<>=~!@#%^&|`?]+|\b(?:not )?in \(|\bis (?:not )?distinct from\b|\bnullif\b|\busing \(|\b(?:i?like|between|similar)\b/g,
+    ),
+  ].map((match) => match[0]);
 }
 
 // acceptance 185
@@ -262,6 +283,14 @@ test.each([
   ['select 1 from "app"."notes" as t join "replies" as r on true', ['"replies"']],
   ['insert into sweep_run (id) values ($1)', ['sweep_run', 'sweep_run']],
   ['update notes as t set id = $1', ['notes']],
+  ['select 1 from app.notes as t where t.id = $1', ['=']],
+  ['select 1 from app.notes as t where t.id operator(pg_catalog.=) $1 and t.seen_at<$2', ['<']],
+  ['select 1 from app.notes as t where t.id operator(public.=) $1', ['=']],
+  ['select 1 from app.notes as t where t.id in ($1)', ['in (']],
+  ['select 1 from app.notes as t where t.id is not distinct from $1', ['is not distinct from']],
+  ['select 1 from app.notes as t join app.replies as r using (id)', ['using (']],
+  ['select pg_catalog.count(*) + 1, t.* from (select * from app.notes) as t', ['+']],
+  ['update app.notes as t set id = $1, at = $2 where t.id operator(pg_catalog.=) $3', []],
   ['with due as (select 1) select pg_catalog.count(*) from due for update of due', []],
 ])('what has no schema is seen in: %s', (text, unqualified) => {
   expect(unqualifiedIn(text)).toEqual(unqualified);

@@ -29,6 +29,23 @@ const DECOYS = `
   create view decoys.note as select 1 / 0 as id;
   create table decoys.pg_class(); create table decoys.pg_index(); create table decoys.pg_constraint();
 `;
+/** Every operator of the catalog between two plain types once more; whoever uses one fails. */
+const DECOY_OPERATORS = `
+  do $$ declare o record; begin
+    for o in
+      select p.oid, p.oprname, pg_catalog.format_type(l.oid, null) as l, pg_catalog.format_type(r.oid, null) as r,
+        pg_catalog.format_type(b.oid, null) as result
+      from pg_operator as p
+      join pg_type as l on l.oid = p.oprleft and l.typtype = 'b'
+      join pg_type as r on r.oid = p.oprright and r.typtype = 'b'
+      join pg_type as b on b.oid = p.oprresult and b.typtype = 'b'
+      where p.oprname in ('=', '<>', '<', '>', '<=', '>=', '+', '-', '*', '||', '~', '->>')
+    loop
+      execute format('create function decoys.decoy_%s(%s, %s) returns %s language plpgsql as
+        $f$ begin raise ''a decoy of %s''; end $f$', o.oid, o.l, o.r, o.result, o.oprname);
+      execute format('create operator decoys.%s (leftarg = %s, rightarg = %s, function = decoys.decoy_%s)', o.oprname, o.l, o.r, o.oid);
+    end loop;
+  end $$`;
 const OUR_TABLES = Object.values(COHORT_TABLES);
 
 async function open() {
@@ -109,6 +126,84 @@ test('moving all of the tables to another schema keeps what they say and how the
   expect(await after.ledger.run(run.sweepId)).toEqual(said);
   expect((await after.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 0, held: 1 });
   expect(await after.orm.schema.getUpdateSchemaSQL({ wrap: false })).toBe('');
+});
+
+// acceptance 186
+test('no operator in front of the catalog decides anything', async () => {
+  const note = anonymisable({
+    properties: { parent: { type: 'uuid', fieldName: 'parent_id', nullable: true } },
+    retain: { auditRowDetail: 'perRow' },
+  });
+  const options = { rules: { notes: { period: 'P30D', strategy: 'anonymise' as const } } };
+  const owner = await openHost({ entities: [note], options });
+  const [held, ...free] = [randomUUID(), randomUUID(), randomUUID()];
+  await owner.query(
+    `insert into note(id, tenant_id, created_at, email) select i, 'acme', '2020-01-01', 'ann' from unnest($1::uuid[]) as i`,
+    [[held, ...free]],
+  );
+  await owner.query('alter table note add foreign key (parent_id) references note (id)');
+  await owner.query('create schema decoys');
+  await owner.query(DECOY_OPERATORS);
+  await owner.query(
+    `do $$ begin execute format('alter database %I set search_path = decoys, pg_catalog, public', current_database()); end $$`,
+  );
+  const host = await openHost({ entities: [note], options, url: owner.url });
+  await expect(host.query(`select 'a'::text = 'a'::text`)).rejects.toThrow('a decoy of =');
+  const hold = holdOn(note, held!);
+  await host.holds.create(hold);
+  expect(await host.holds.hasActive({ entity: note, recordId: held!, tenant: ACME })).toBe(true);
+  expect(await host.holds.list({ activeAsOf: new Date(Date.now() + 1000), tenant: ACME, entity: note })).toHaveLength(
+    1,
+  );
+  expect((await host.preview.preview(ACME, NOW)).counts[0]).toMatchObject({ affected: 2, held: 1 });
+  expect((await host.sweep.sweep(ACME, NOW, { dryRun: true })).counts[0]).toMatchObject({ affected: 2, held: 1 });
+  const run = await host.sweep.sweep(ACME, NOW);
+  expect(run).toMatchObject({ status: 'succeeded', counts: [{ affected: 2, held: 1 }] });
+  await host.holds.release(hold.holdId);
+  expect((await Array.fromAsync(host.sweep.sweepMany([ACME], NOW)))[0]).toMatchObject({ counts: [{ affected: 1 }] });
+  expect(await host.ledger.run(run.sweepId)).toMatchObject({ totalAffected: 2, summaries: [{ affected: 2 }] });
+  expect((await host.ledger.rowDetails(run.sweepId)).items).toHaveLength(2);
+  expect(host.logs.filter((line) => !line.includes('note_parent_id_fkey has no index'))).toEqual([]);
+});
+
+// A key compares by operators of its own, whatever a query would find.
+test('an operator for varchar in the public schema hides no held child from SET NULL', async () => {
+  const code = { type: 'string', columnType: 'varchar(40)' };
+  const album = model({ name: 'Album', properties: { id: { ...code, primary: true } } });
+  const track = model({
+    name: 'Track',
+    properties: { album: { ...code, fieldName: 'album_id', nullable: true } },
+    retain: { category: 'tracks' },
+  });
+  const rule = { period: 'P30D', strategy: 'purge' as const };
+  const host = await openHost({ entities: [album, track], options: { rules: { notes: rule, tracks: rule } } });
+  await host.query('alter table track add foreign key (album_id) references album (id) on delete set null');
+  await host.query(
+    'create function differ(varchar, varchar) returns bool language sql immutable as $$ select false $$',
+  );
+  await host.query('create operator public.= (leftarg = varchar, rightarg = varchar, function = differ)');
+  const id = randomUUID();
+  await host.query(`insert into album(id, tenant_id, created_at) values ('a', 'acme', '2020-01-01')`);
+  await host.query(`insert into track(id, tenant_id, created_at, album_id) values ($1, 'acme', now(), 'a')`, [id]);
+  await host.holds.create(holdOn(track, id));
+  expect((await host.sweep.sweep(ACME, NOW)).counts).toContainEqual(
+    expect.objectContaining({ entity: 'Album', affected: 0, skipped: 1 }),
+  );
+  expect(await host.query('select album_id from track')).toEqual([{ album_id: 'a' }]);
+});
+
+// 42P22 otherwise: a query that compares two collations says which one, as the key itself does.
+test('a key between columns of different collations is followed', async () => {
+  const album = model({ name: 'Album', properties: { id: { type: 'text', primary: true } } });
+  const options = { rules: { notes: { period: 'P30D', strategy: 'purge' as const } } };
+  const host = await openHost({ entities: [album], options });
+  await host.query('create table track(album_id text collate "C" references album (id))');
+  await host.query(
+    `insert into album(id, tenant_id, created_at) select i, 'acme', '2020-01-01' from unnest(array['a', 'b']) as i`,
+  );
+  await host.query(`insert into track values ('a')`);
+  expect((await host.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 1, skipped: 1 });
+  expect(await host.query('select id from album')).toEqual([{ id: 'a' }]);
 });
 
 // pg_catalog has no operator for varchar itself: one in any schema of the path comes before that for text.

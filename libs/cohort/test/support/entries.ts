@@ -45,6 +45,7 @@ export function aForeignKey(constraint: string, change: Partial<ForeignKey> = {}
     childTable: 'child_table',
     childColumns: ['parent_id'],
     parentColumns: ['id'],
+    comparisons: ['operator(pg_catalog.=)'],
     readable: true,
     childIndexed: true,
     child: undefined,
