@@ -85,6 +85,7 @@ export type HoldErrorCode =
   | 'hold-record-id-invalid'
   | 'hold-record-missing'
   | 'hold-exists'
+  | 'hold-not-stored'
   | 'hold-not-active'
   | 'hold-busy'
   | 'hold-deadlock'

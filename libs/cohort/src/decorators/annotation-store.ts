@@ -57,6 +57,12 @@ export function readAnnotations(target: AnnotationTarget, schema?: AnnotationTar
   };
 }
 
+/** Base classes of `target` that carry @Retain themselves, the nearest first. */
+export function retainedBases(target: AnnotationTarget): { readonly name: string }[] {
+  const [, ...bases] = classChain(target);
+  return bases.filter((base) => store.get(base)?.retain) as unknown as { readonly name: string }[];
+}
+
 function classChain(target: AnnotationTarget): AnnotationTarget[] {
   const chain: AnnotationTarget[] = [target];
   for (

@@ -22,6 +22,13 @@ export class PassedOverError extends Error {
   }
 }
 
+/** What a mutation reaches was judged by the keys of the pass's beginning. */
+export class NewKeyError extends Error {
+  constructor() {
+    super('A foreign key that cascades was added while the pass ran; the next pass takes it into account.');
+  }
+}
+
 /** The entity cannot be swept: too many of its rows refuse, or all that were tried. */
 export class RowsRefusedError extends Error {
   constructor(refused: number, cause: unknown) {

@@ -12,7 +12,14 @@ import {
   stillEligible,
 } from '../sql/selection.js';
 import type { Executor } from '../sql/transaction.js';
-import { PassedOverError, ReopenedRowsError, RowsRefusedError, isBusy, remedyFor } from './batch-failure.js';
+import {
+  NewKeyError,
+  PassedOverError,
+  ReopenedRowsError,
+  RowsRefusedError,
+  isBusy,
+  remedyFor,
+} from './batch-failure.js';
 import { type EngineContext, inBatch } from './context.js';
 import type { Pass } from './pass.js';
 import type { PlannedSlice, Walk } from './plan.js';
@@ -48,6 +55,7 @@ export async function limitWalk(
   pass: Pass,
   walk: MutatingWalk,
   facts: TableFacts,
+  mostRows: number,
 ): Promise<WalkState> {
   const state: WalkState = { refused: new Set(), busy: new Set(), affected: 0, refusal: undefined };
   const lanes = facts.oneLane ? pass.fences.slice(0, 1) : pass.fences;
@@ -56,7 +64,7 @@ export async function limitWalk(
   const results = await Promise.allSettled(
     lanes.map((fence, index) =>
       runLane(
-        { ctx, pass, walk, facts, state, fence, signal },
+        { ctx, pass, walk, facts, state, fence, signal, mostRows },
         Math.floor((index * walk.slices.length) / lanes.length),
       ).catch((error: unknown) => {
         failed.abort(error);
@@ -79,6 +87,8 @@ interface Lane {
   readonly state: WalkState;
   readonly fence: Fence;
   readonly signal: AbortSignal;
+  /** The walk ends once so many rows are changed. */
+  readonly mostRows: number;
 }
 
 interface BatchRequest {
@@ -98,13 +108,13 @@ interface BatchResult {
 }
 
 async function runLane(lane: Lane, start: number): Promise<void> {
-  const { ctx, state, signal } = lane;
+  const { ctx, state, signal, mostRows } = lane;
   let from = start;
   let size = ctx.settings.sweepBatchSize;
   let retried = false;
-  for (;;) {
+  while (state.affected < mostRows) {
     signal.throwIfAborted();
-    const request: BatchRequest = { from, size };
+    const request: BatchRequest = { from, size: Math.min(size, mostRows - state.affected) };
     try {
       const batch = await runBatch(lane, request);
       retried = false;
@@ -150,15 +160,17 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
     const started = performance.now();
     for (const path of nullingPaths(lane)) await lockPath(tx, path, walk.entry, isLocked(locked));
     const reached = { ...selection, slices: locked.slices.map((slice) => selection.slices[slice]!) };
-    const { fenced, changed } = await mutateLocked(tx, {
+    const { fenced, hasNewKeys, changed } = await mutateLocked(tx, {
       selection: reached,
       locked,
       ...(await valuesFor(tx, lane, reached, locked)),
       exclusions,
       fence,
+      knownKeys: facts.knownKeys,
       passId: pass.passId,
       now: pass.now,
     });
+    if (hasNewKeys) throw new NewKeyError();
     if (!fenced) throw new RunLostError(pass.passId);
     const refused = await refusedRows(tx, selection, locked, changed, exclusions);
     await ctx.probe?.('mutated', walk.entry.entityName);

@@ -1,10 +1,18 @@
 import { CohortConfigurationError } from '../cohort.errors.js';
 import { Strategy } from '../domain/strategy.js';
-import { type RetentionEntry, tableName } from '../registry/retention-entry.js';
+import { type RetainedColumn, type RetentionEntry, tableName } from '../registry/retention-entry.js';
 import { COHORT_TABLES } from '../schema/cohort-entities.js';
 import { type ForeignKeyRow, type TableRow, selectForeignKeys, selectTables } from '../sql/catalog.js';
+import { selectUnknownScopes } from '../sql/holds.js';
 import { selectOwnTables } from '../sql/own-tables.js';
-import { type ForeignKey, type KeyPath, isBlocking, isNulling, keyPathName } from '../sql/foreign-keys.js';
+import {
+  type ForeignKey,
+  type KeyPath,
+  type KnownKeys,
+  isBlocking,
+  isNulling,
+  keyPathName,
+} from '../sql/foreign-keys.js';
 import { type EngineContext, inLedger } from './context.js';
 
 /** What the installed schema says of one retained table. Read at the start of every pass: keys may have been added since. */
@@ -20,6 +28,8 @@ export interface TableFacts {
   isServed(strategy: Strategy): boolean;
   /** Whether triggers of the host's may undo what a batch did. */
   readonly hasTriggers: boolean;
+  /** The keys that were looked at: a batch changes nothing once another has been added that would carry its changes on. */
+  readonly knownKeys: KnownKeys;
   /** Why the entity cannot be swept on this schema; empty when it can. */
   readonly problems: readonly string[];
 }
@@ -38,6 +48,7 @@ export async function loadTableFacts(ctx: EngineContext): Promise<ReadonlyMap<Re
     };
   });
   const retained = new Map(tables.map((table) => [table.rootOid, entries[table.ord]!]));
+  const knownKeys = knownKeysOf(tables, keys);
   const withChildren = keys.map((key): CatalogKey => ({ ...key, child: retained.get(key.childRootOid) }));
   return new Map(
     tables.map((table) => {
@@ -55,13 +66,18 @@ export async function loadTableFacts(ctx: EngineContext): Promise<ReadonlyMap<Re
       const paths = pathsTo(table.rootOid, withChildren);
       const strategies = ctx.rules.strategiesOf(entry.category);
       if (strategies.includes(Strategy.Purge)) problems.push(...purgeProblems(paths, withChildren));
-      if (strategies.includes(Strategy.Anonymise)) problems.push(...anonymiseProblems(entry, table, withChildren));
-      return [entry, factsOf(entry, table, paths, problems)];
+      problems.push(...updateProblems(entry, table, strategies, withChildren));
+      return [entry, { ...factsOf(entry, table, paths, problems), knownKeys }];
     }),
   );
 }
 
 type CatalogKey = ForeignKey & Pick<ForeignKeyRow, 'parentRootOid' | 'childRootOid'>;
+
+function knownKeysOf(tables: readonly TableRow[], keys: readonly ForeignKeyRow[]): KnownKeys {
+  const roots = [...tables.flatMap((table) => table.rootOid ?? []), ...keys.map((key) => key.childRootOid)];
+  return { tables: [...new Set(roots)], keys: keys.map((key) => key.oid) };
+}
 
 /** Every way in which rows point at a table: directly, or behind cascades through tables that are not retained. */
 function pathsTo(oid: string | null, keys: readonly CatalogKey[], trail: readonly CatalogKey[] = []): CatalogKey[][] {
@@ -79,7 +95,7 @@ function factsOf(
   table: TableRow,
   paths: readonly (readonly CatalogKey[])[],
   problems: readonly string[],
-): TableFacts {
+): Omit<TableFacts, 'knownKeys'> {
   const direct = paths.filter((path) => path.length === 1).map(endOf);
   // A key between two tables that cascades empty, such as from a customer's orders to the addresses of the same customer:
   // one statement takes both of its ends, or only one, and the database alone can tell.
@@ -151,9 +167,23 @@ function purgeProblems(paths: readonly CatalogKey[][], keys: readonly CatalogKey
   });
 }
 
-function anonymiseProblems(entry: RetentionEntry, table: TableRow, keys: readonly CatalogKey[]): string[] {
-  const scrubbed = entry.scrubs.map((scrub) => scrub.column.name);
-  return updatesOf(table.rootOid, scrubbed, keys).map((end) => updateProblem('anonymising', end));
+function updateProblems(
+  entry: RetentionEntry,
+  table: TableRow,
+  strategies: readonly Strategy[],
+  keys: readonly CatalogKey[],
+): string[] {
+  const written = (what: string, columns: readonly (RetainedColumn | null)[]) => {
+    const names = columns.flatMap((column) => column?.name ?? []);
+    return updatesOf(table.rootOid, names, keys).map((end) => updateProblem(what, end));
+  };
+  const scrubbed = entry.scrubs.map((scrub) => scrub.column);
+  return [
+    ...(strategies.includes(Strategy.SoftDelete)
+      ? written('soft deletion', [entry.softDeleteFlag, entry.deletedAt])
+      : []),
+    ...(strategies.includes(Strategy.Anonymise) ? written('anonymising', [entry.anonymisedAt, ...scrubbed]) : []),
+  ];
 }
 
 /** Keys by which a change of the given columns would change a column of a retained table. */
@@ -166,7 +196,7 @@ function updatesOf(
   return keys
     .filter((key) => key.parentRootOid === oid && !seen.includes(key))
     .filter((key) => !['noAction', 'restrict'].includes(key.updateAction))
-    .filter((key) => key.parentColumns.some((column) => columns.includes(column)))
+    .filter((key) => [...key.parentColumns, ...key.parentSources].some((column) => columns.includes(column)))
     .flatMap((key) => (key.child ? [key] : updatesOf(key.childRootOid, key.childColumns, keys, [...seen, key])));
 }
 
@@ -213,4 +243,13 @@ export async function ownTableProblems(ctx: EngineContext): Promise<string[]> {
     if (!exists) return [`Table "${cohortSchema}"."${name}" does not exist; apply the pending migrations.`];
     return rowSecurity ? [rowSecurityProblem(`Table "${cohortSchema}"."${name}"`)] : [];
   });
+}
+
+/** Active holds that cannot be honoured. Asked before every pass: a newer version may place them at any time. */
+export async function scopeProblems(ctx: EngineContext): Promise<string[]> {
+  const scopes = await inLedger(ctx, (tx) => selectUnknownScopes(tx, ctx.registry.cohortSchema));
+  return scopes.map(
+    (scope) =>
+      `There are active holds of scope '${scope}', which this version cannot honour; wanted: 'record'. Upgrade every replica before such holds are placed.`,
+  );
 }

@@ -37,7 +37,13 @@ export async function createHolds(
     tx,
     [...new Set(rows.map((row) => row.entityId))].map((entityId) => gateKey(cohortSchema, entityId)),
   );
-  await insertHolds(tx, cohortSchema, rows);
+  const stored = await insertHolds(tx, cohortSchema, rows);
+  if (stored < rows.length) {
+    throw new RetentionHoldError(
+      'hold-not-stored',
+      `The database stored ${stored} of ${rows.length} holds; none is in force. Remove the trigger or rule on ${cohortSchema}.retention_holds that swallows them.`,
+    );
+  }
   await setLockTimeout(tx, callersTimeout);
 }
 

@@ -1,7 +1,7 @@
 import { type EntityMetadata, EntitySchema, type MetadataStorage } from '@mikro-orm/core';
 import { RetentionHoldError, describeValue } from '../cohort.errors.js';
 import type { TenantContext } from '../domain/tenant-context.js';
-import { readAnnotations } from '../decorators/annotation-store.js';
+import { readAnnotations, retainedBases } from '../decorators/annotation-store.js';
 import { COHORT_TABLES, entityName } from '../schema/cohort-entities.js';
 import { baseType, canonicalText } from './column-type.js';
 import { type ConventionNames, describeEntry } from './describe-entry.js';
@@ -27,7 +27,6 @@ export function buildRegistry(orm: OrmModel, conventions: ConventionNames, probl
   const defaultSchema = orm.config.get('schema') ?? 'public';
 
   const entries = model
-    .filter((meta) => !meta.pivotTable)
     .flatMap((meta) => {
       const annotations = readAnnotations(meta.class, schemas.get(meta.class));
       return annotations ? (describeEntry({ meta, annotations, conventions, defaultSchema, problems }) ?? []) : [];
@@ -35,6 +34,7 @@ export function buildRegistry(orm: OrmModel, conventions: ConventionNames, probl
     .sort((a, b) => (a.entityName < b.entityName ? -1 : 1));
 
   problems.push(
+    ...unmarkedHeirs(model, schemas),
     ...sharedIdentities(entries),
     ...sharedTables(entries, model, defaultSchema),
     ...mixedSubjects(entries),
@@ -90,6 +90,21 @@ function schemasByClass(entities: readonly unknown[]): Map<unknown, object> {
   return new Map(
     entities.filter((entity) => EntitySchema.is(entity)).map((schema) => [schema.meta.class as unknown, schema]),
   );
+}
+
+/** A marker on a base class without a table would keep everything of its heirs, and nobody would notice. */
+function unmarkedHeirs(model: readonly EntityMetadata[], schemas: ReadonlyMap<unknown, object>): string[] {
+  const tables = new Set(model.filter((meta) => !meta.abstract).map((meta) => meta.class as unknown));
+  return model.flatMap((meta) => {
+    const own = readAnnotations(meta.class, schemas.get(meta.class));
+    if (meta.abstract || own?.retain || own?.exempt) return [];
+    const base = retainedBases(meta.class).find((each) => !tables.has(each));
+    return base
+      ? [
+          `${meta.className}: its base ${base.name} carries @Retain, which is not inherited; mark ${meta.className} itself, or @ExemptFromRetention.`,
+        ]
+      : [];
+  });
 }
 
 function sharedIdentities(entries: readonly RetentionEntry[]): string[] {

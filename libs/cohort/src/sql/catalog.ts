@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { eq } from './fragments.js';
+import { eq, madeOf } from './fragments.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import type { ForeignKey } from './foreign-keys.js';
 import type { Executor } from './transaction.js';
@@ -34,7 +34,7 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
     indexes: string[];
   }>`
     select r.ord, c.oid::pg_catalog.text as oid,
-      coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, coalesce(c.relhasrules, false) as rules,
+      coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, exists (select 1 from pg_catalog.pg_rewrite as w where w.ev_class ${eq} c.oid) as rules,
       c.relkind ${eq} 'r' and exists (select 1 from pg_catalog.pg_inherits as h where h.inhparent ${eq} c.oid) as inheritors,
       coalesce(c.relrowsecurity and pg_catalog.row_security_active(c.oid), false) as rls,
       exists (
@@ -71,6 +71,7 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
 }
 
 export interface ForeignKeyRow extends Omit<ForeignKey, 'child'> {
+  readonly oid: string;
   /** Tops of the partition trees of both ends. */
   readonly parentRootOid: string;
   readonly childRootOid: string;
@@ -94,6 +95,7 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
     Record<string, string> & {
       child_columns: string[];
       parent_columns: string[];
+      parent_sources: string[];
       comparisons: string[];
       readable: boolean;
       lockable: boolean;
@@ -113,7 +115,7 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
       select k.child_root from reached as r
       join key as k on k.parent_root ${eq} r.oid and (k.confdeltype ${eq} any ('{c,n,d}') or k.confupdtype ${eq} any ('{c,n,d}'))
     )
-    select k.parent_root::pg_catalog.text as parent_root, k.child_root::pg_catalog.text as child_root, k.conname as name,
+    select k.oid::pg_catalog.text as oid, k.parent_root::pg_catalog.text as parent_root, k.child_root::pg_catalog.text as child_root, k.conname as name,
       n.nspname as schema, c.relname as relation, k.confdeltype as action, k.confupdtype as update_action,
       array(
         select a.attname::pg_catalog.text from pg_catalog.unnest(k.conkey) with ordinality as u(attnum, position)
@@ -123,6 +125,11 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
         select a.attname::pg_catalog.text from pg_catalog.unnest(k.confkey) with ordinality as u(attnum, position)
         join pg_catalog.pg_attribute as a on a.attrelid ${eq} k.confrelid and a.attnum ${eq} u.attnum order by u.position
       ) as parent_columns,
+      array(
+        select s.attname::pg_catalog.text from pg_catalog.unnest(k.confkey) as u(attnum)
+        cross join lateral (${madeOf(sql`k.confrelid`, sql`u.attnum`)}) as m
+        join pg_catalog.pg_attribute as s on s.attrelid ${eq} k.confrelid and s.attnum ${eq} m.refobjsubid
+      ) as parent_sources,
       array(
         select case when p.attcollation operator(pg_catalog.<>) a.attcollation then pg_catalog.format('collate %I.%I ', ln.nspname, l.collname) else '' end
           operator(pg_catalog.||) pg_catalog.format('operator(%I.%s)', n.nspname, o.oprname)
@@ -148,6 +155,7 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
     where k.parent_root ${eq} any (select r.oid from reached as r)
     order by n.nspname, c.relname, k.conname`.execute(tx);
   return rows.map((row) => ({
+    oid: row.oid!,
     parentRootOid: row.parent_root!,
     childRootOid: row.child_root!,
     constraint: row.name!,
@@ -157,6 +165,7 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
     updateAction: ACTIONS[row.update_action!]!,
     childColumns: row.child_columns,
     parentColumns: row.parent_columns,
+    parentSources: row.parent_sources,
     comparisons: row.comparisons,
     readable: row.readable,
     lockable: row.lockable,

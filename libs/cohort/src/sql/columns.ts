@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
-import { eq, indexPredicate } from './fragments.js';
+import { castType, eq, indexPredicate, madeOf } from './fragments.js';
+import type { RetainedColumn } from '../registry/retention-entry.js';
 import type { Executor } from './transaction.js';
 
 export interface ColumnQuery {
@@ -57,7 +58,11 @@ export async function selectColumns(tx: Executor, columns: readonly ColumnQuery[
     select k.ord,
       case when b.typnamespace ${eq} 'pg_catalog'::pg_catalog.regnamespace then pg_catalog.replace(pg_catalog.format_type(b.oid, null), 'pg_catalog.', '') else b.typname end as type,
       pg_catalog.quote_ident(n.nspname) operator(pg_catalog.||) '.' operator(pg_catalog.||) pg_catalog.quote_ident(own.typname) as "cast",
-      not k.attnotnull as nullable, k.attgenerated operator(pg_catalog.<>) '' or k.attidentity ${eq} 'a' as generated,
+      not k.attnotnull and not exists (
+        select 1 from part as p
+        join pg_catalog.pg_type as t on t.oid ${eq} p.oid
+        where p.root ${eq} k.type_oid and p.base and t.typnotnull
+      ) as nullable, k.attgenerated operator(pg_catalog.<>) '' or k.attidentity ${eq} 'a' as generated,
       exists (
         select 1 from part as p
         join pg_catalog.pg_type as t on t.oid ${eq} p.oid
@@ -73,13 +78,18 @@ export async function selectColumns(tx: Executor, columns: readonly ColumnQuery[
   return rows.map((row) => ({ ...row, ord: Number(row.ord) - 1 }));
 }
 
+/** Fails where a text is no value of a column's type: 22P02, or 23514 from a domain. */
+export async function castText(tx: Executor, column: RetainedColumn, text: string): Promise<void> {
+  await sql`select ${text}::${castType(column)}`.execute(tx);
+}
+
 /** A unique or exclusion constraint, or a bare unique index. */
 export interface UniqueIndexRow {
   readonly table: number;
   readonly name: string;
   /** Its key columns, in order; null for an expression. */
   readonly columns: readonly (string | null)[];
-  /** Every column that it, its expressions or its predicate name. */
+  /** Every column that it, its expressions, its predicate or its generated columns name. */
   readonly mentions: readonly string[];
   /** '' for a whole index. */
   readonly predicate: string;
@@ -88,6 +98,8 @@ export interface UniqueIndexRow {
   readonly nullsEqual: boolean;
   /** Whether it keeps rows apart by other operators than equality. */
   readonly exclusion: boolean;
+  /** Whether it keeps all rows of the table apart. One of a single partition, or that could not be built to its end, keeps some apart. */
+  readonly complete: boolean;
   /** Columns that the table is partitioned by. */
   readonly partitionColumns: readonly string[];
 }
@@ -101,22 +113,27 @@ export async function selectUniqueIndexes(
     select r.ord, x.relname as name,
       array(
         select a.attname::pg_catalog.text from pg_catalog.generate_series(0, i.indnkeyatts operator(pg_catalog.-) 1) as k(position)
-        left join pg_catalog.pg_attribute as a on a.attrelid ${eq} c.oid and a.attnum ${eq} i.indkey[k.position] and a.attnum operator(pg_catalog.>) 0
+        left join pg_catalog.pg_attribute as a on a.attrelid ${eq} i.indrelid and a.attnum ${eq} i.indkey[k.position] and a.attnum operator(pg_catalog.>) 0
         order by k.position
       ) as columns,
       array(
         select distinct a.attname::pg_catalog.text from pg_catalog.pg_attribute as a
-        where a.attrelid ${eq} c.oid and a.attnum operator(pg_catalog.>) 0 and (
-          a.attnum ${eq} any(i.indkey[0:i.indnkeyatts operator(pg_catalog.-) 1]) or exists (
+        where a.attrelid ${eq} i.indrelid and a.attnum operator(pg_catalog.>) 0 and (
+          a.attnum ${eq} any(i.indkey[0:i.indnkeyatts operator(pg_catalog.-) 1])
+          or a.attnum ${eq} any (
+            select m.refobjsubid from pg_catalog.unnest(i.indkey[0:i.indnkeyatts operator(pg_catalog.-) 1]) as k(attnum)
+            cross join lateral (${madeOf(sql`i.indrelid`, sql`k.attnum`)}) as m
+          )
+          or exists (
             select 1 from pg_catalog.pg_depend as d
             where (i.indexprs is not null or i.indpred is not null) and d.classid ${eq} 'pg_catalog.pg_class'::pg_catalog.regclass
-              and d.objid ${eq} i.indexrelid and d.refobjid ${eq} c.oid and d.refobjsubid ${eq} a.attnum
+              and d.objid ${eq} i.indexrelid and d.refobjid ${eq} i.indrelid and d.refobjsubid ${eq} a.attnum
           ))
       ) as mentions,
       coalesce(${indexPredicate('i')}, '') as predicate, i.indisprimary as primary,
       -- the column came with version 15
       coalesce((pg_catalog.to_jsonb(i) operator(pg_catalog.->>) 'indnullsnotdistinct')::pg_catalog.bool, false) as "nullsEqual",
-      i.indisexclusion as exclusion,
+      i.indisexclusion as exclusion, i.indrelid ${eq} c.oid and i.indisvalid as complete,
       array(
         select a.attname::pg_catalog.text from pg_catalog.pg_partitioned_table as p
         cross join lateral pg_catalog.unnest(p.partattrs) as k(attnum)
@@ -129,7 +146,12 @@ export async function selectUniqueIndexes(
     ) with ordinality as r(schema, name, ord)
     join pg_catalog.pg_namespace as n on n.nspname ${eq} r.schema
     join pg_catalog.pg_class as c on c.relnamespace ${eq} n.oid and c.relname ${eq} r.name and c.relkind ${eq} any ('{r,p}')
-    join pg_catalog.pg_index as i on i.indrelid ${eq} c.oid and (i.indisunique or i.indisexclusion) and i.indisvalid and i.indisready
+    join pg_catalog.pg_index as i on (i.indisunique or i.indisexclusion) and i.indisready and (
+      i.indrelid ${eq} c.oid
+      -- of a partition alone: no part of one of the whole table
+      or i.indrelid ${eq} any (select l.relid from pg_catalog.pg_partition_tree(c.oid) as l)
+        and not exists (select 1 from pg_catalog.pg_inherits as h where h.inhrelid ${eq} i.indexrelid)
+    )
     join pg_catalog.pg_class as x on x.oid ${eq} i.indexrelid
     order by r.ord, x.relname`.execute(tx);
   return rows.map(({ ord, ...row }) => ({ ...row, table: Number(ord) - 1 }));

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import type { RetentionEntry } from '../registry/retention-entry.js';
-import { type Fragment, allOf, recordIdText, retainedTable } from './fragments.js';
+import { type Fragment, allOf, eq, recordIdText, retainedTable } from './fragments.js';
 import { isHeld } from './holds.js';
 import type { Executor } from './transaction.js';
 
@@ -16,6 +16,8 @@ export interface ForeignKey {
   readonly childTable: string;
   readonly childColumns: readonly string[];
   readonly parentColumns: readonly string[];
+  /** Columns that generated ones among the parent's are made of. */
+  readonly parentSources: readonly string[];
   /** What stands between each parent column and the child's: the key's own operator, behind a collation where they differ. */
   readonly comparisons: readonly string[];
   /** Whether this role may read every row of the child: SELECT granted, no row-level security in force. */
@@ -32,6 +34,22 @@ export interface ForeignKey {
  * directly or behind cascades through tables that are not retained. The last key is the one that keeps it.
  */
 export type KeyPath = readonly ForeignKey[];
+
+/** Keys that were there when the facts of a pass were read, and the tables whose keys were looked at; by oid. */
+export interface KnownKeys {
+  readonly tables: readonly string[];
+  readonly keys: readonly string[];
+}
+
+/** Keys since then that would carry a deletion or an update on into another table. */
+export function newKeys({ tables, keys }: KnownKeys): Fragment {
+  return sql`select 1 from pg_catalog.pg_constraint as k
+      where k.contype ${eq} 'f' and k.conparentid ${eq} 0
+        and (k.confdeltype ${eq} any ('{c,n,d}') or k.confupdtype ${eq} any ('{c,n,d}'))
+        and k.oid operator(pg_catalog.<>) all (${[...keys]}::pg_catalog.oid[])
+        and coalesce(pg_catalog.pg_partition_root(k.confrelid), k.confrelid)::pg_catalog.oid ${eq} any (${[...tables]}::pg_catalog.oid[])
+      limit 1`;
+}
 
 /** How a path is named in counts, errors and logs: the key that keeps the row, then what leads to it. */
 export function keyPathName(path: KeyPath): string {

@@ -51,6 +51,17 @@ export function indexPredicate(alias: string): Fragment {
   return sql`pg_catalog.replace(pg_catalog.pg_get_expr(${predicate}, ${table}), 'OPERATOR(pg_catalog.=)', '=')`;
 }
 
+/** Attribute numbers of the columns that a generated column is made of. The server has noted them on the column, or on its expression. */
+export function madeOf(table: Fragment, attnum: Fragment): Fragment {
+  return sql`select d.refobjsubid from pg_catalog.pg_depend as d
+    left join pg_catalog.pg_attrdef as f on f.oid ${eq} d.objid and d.classid ${eq} 'pg_catalog.pg_attrdef'::pg_catalog.regclass
+    where d.refclassid ${eq} 'pg_catalog.pg_class'::pg_catalog.regclass and d.refobjid ${eq} ${table} and d.refobjsubid operator(pg_catalog.>) 0
+      and (
+        (f.adrelid ${eq} ${table} and f.adnum ${eq} ${attnum})
+        or (d.classid ${eq} d.refclassid and d.objid ${eq} ${table} and d.objsubid ${eq} ${attnum})
+      )`;
+}
+
 /** Instants travel as ISO text: a Date would be written in the process's own zone. */
 export function isoInstants(instants: readonly Date[]): string[] {
   return instants.map((instant) => instant.toISOString());

@@ -72,10 +72,11 @@ export interface HoldRow {
 
 /**
  * created_at is the earlier of the requested instant and the database's: an application clock ahead opens no gap. In
- * milliseconds, since a Date of the same millisecond would otherwise ask as of before it.
+ * milliseconds, since a Date of the same millisecond would otherwise ask as of before it. Returns how many were stored: a
+ * trigger or a rule of the host's may swallow them.
  */
-export async function insertHolds(tx: Executor, cohortSchema: string, holds: readonly HoldRow[]): Promise<void> {
-  await sql`
+export async function insertHolds(tx: Executor, cohortSchema: string, holds: readonly HoldRow[]): Promise<number> {
+  const { numAffectedRows } = await sql`
     insert into ${cohortTable(cohortSchema, 'holds')}
       (hold_id, scope_kind, retention_entity_id, record_id, tenant_id, reason, created_at, expires_at)
     select h.hold_id, 'record', h.entity_id, h.record_id, h.tenant_id, h.reason,
@@ -92,6 +93,7 @@ export async function insertHolds(tx: Executor, cohortSchema: string, holds: rea
       })),
     )}::pg_catalog.jsonb) as h(hold_id pg_catalog.uuid, entity_id pg_catalog.uuid, record_id pg_catalog.text, tenant_id pg_catalog.text,
       reason pg_catalog.text, created_at pg_catalog.timestamptz, expires_at pg_catalog.timestamptz)`.execute(tx);
+  return Number(numAffectedRows);
 }
 
 /** Stamps removed_at once. False: no such hold, or released before. */
@@ -136,8 +138,8 @@ export async function selectHolds(tx: Executor, cohortSchema: string, filter: Ho
     : sql`pg_catalog.statement_timestamp()`;
   const { rows } = await sql<Record<string, string | null>>`
     select h.hold_id as "holdId", h.retention_entity_id as "entityId", h.record_id as "recordId", h.tenant_id as "tenantId",
-      h.reason, ${millis(sql`h.created_at`)} as "createdAt", ${millis(sql`h.expires_at`)} as "expiresAt",
-      ${millis(sql`h.removed_at`)} as "removedAt"
+      h.reason, ${millis(sql`h.created_at`)} as "createdAt", ${millis(unlessInfinite('expires_at'))} as "expiresAt",
+      ${millis(unlessInfinite('removed_at'))} as "removedAt"
     from ${cohortTable(cohortSchema, 'holds')} as h
     where h.scope_kind ${eq} 'record'
       ${filter.asOf ? sql`and h.created_at operator(pg_catalog.<=) ${asOf}` : sql``}
@@ -156,6 +158,23 @@ export async function selectHolds(tx: Executor, cohortSchema: string, filter: Ho
         removedAt: fromMillis(row.removedAt),
       }) as StoredHold,
   );
+}
+
+/** A hold may be imported with 'infinity' for "never". */
+function unlessInfinite(column: string): Fragment {
+  const instant = sql.id('h', column);
+  return sql`case when pg_catalog.isfinite(${instant}) then ${instant} end`;
+}
+
+/** Scopes of active holds that this version does not know: it cannot tell which rows they cover. */
+export async function selectUnknownScopes(tx: Executor, cohortSchema: string): Promise<string[]> {
+  const { rows } = await sql<{ scope: string }>`
+    select distinct h.scope_kind as scope from ${cohortTable(cohortSchema, 'holds')} as h
+    where h.scope_kind operator(pg_catalog.<>) 'record'
+      and (h.removed_at is null or h.removed_at operator(pg_catalog.>) pg_catalog.statement_timestamp())
+      and (h.expires_at is null or h.expires_at operator(pg_catalog.>) pg_catalog.statement_timestamp())
+    order by scope`.execute(tx);
+  return rows.map((row) => row.scope);
 }
 
 function tenantIs(tenantId: string | null): Fragment {

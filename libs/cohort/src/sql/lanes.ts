@@ -9,12 +9,15 @@ export interface Fence {
   readonly token: string;
 }
 
-/** Touches the lane and returns one row, or none when the pass was recovered or settled. Joined in front of whatever it guards. */
-export function fenceCte(fence: Fence, cohortSchema: string): Fragment {
+/**
+ * Touches the lane and returns one row, or none when the pass was recovered or settled, or `condition` does not hold.
+ * Joined in front of whatever it guards.
+ */
+export function fenceCte(fence: Fence, cohortSchema: string, condition?: Fragment): Fragment {
   return sql`update ${cohortTable(cohortSchema, 'lane')} as l
       set heartbeat_at = pg_catalog.clock_timestamp()
       where l.pass_id ${eq} ${fence.passId}::pg_catalog.uuid and l.lane ${eq} ${fence.lane}::pg_catalog.int4
-        and l.token ${eq} ${fence.token}::pg_catalog.uuid and l.status ${eq} 'started'
+        and l.token ${eq} ${fence.token}::pg_catalog.uuid and l.status ${eq} 'started'${condition ? sql` and ${condition}` : sql``}
       returning 1`;
 }
 

@@ -22,6 +22,8 @@ export async function selectOwnTables(tx: Executor, schema: string, tables: read
 
 export interface InstalledTable {
   readonly name: string;
+  /** Whether it outlives a crash: neither unlogged nor temporary. */
+  readonly logged: boolean;
   readonly columns: readonly {
     readonly name: string;
     /** As format_type prints it, with its length. */
@@ -63,7 +65,7 @@ export async function selectInstalled(
   tables: readonly string[],
 ): Promise<InstalledTable[]> {
   const { rows } = await sql<InstalledTable>`
-    select c.relname as name,
+    select c.relname as name, c.relpersistence ${eq} 'p' as logged,
       (
         select pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
           -- what is printed has its schema wherever something of the same name stands in front of it

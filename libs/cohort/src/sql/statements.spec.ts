@@ -2,10 +2,17 @@ import { describe, expect, test } from '@jest/globals';
 import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler } from 'kysely';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { selectDeadlockTimeout, selectForeignKeys, selectTables } from './catalog.js';
-import { selectColumns, selectUniqueIndexes } from './columns.js';
+import { castText, selectColumns, selectUniqueIndexes } from './columns.js';
 import { type ForeignKey, lockPath } from './foreign-keys.js';
 import { gateKey, lockKeys, recordKey, setLockTimeout, tryLockKey } from './hold-locks.js';
-import { canonicalRecordId, insertHolds, lockHoldTargets, releaseHold, selectHolds } from './holds.js';
+import {
+  canonicalRecordId,
+  insertHolds,
+  lockHoldTargets,
+  releaseHold,
+  selectHolds,
+  selectUnknownScopes,
+} from './holds.js';
 import { beat, insertPass, lockAbandoned, selectAbandoned } from './lanes.js';
 import { selectPassSummaries, selectRowDetails, selectRunSummaries, selectRuns } from './ledger-read.js';
 import { deleteUnstartedSummaries, insertRuns, settlePass, writeSummaries } from './ledger.js';
@@ -62,6 +69,7 @@ const key = (constraint: string, more: Partial<ForeignKey> = {}): ForeignKey => 
   childTable: 'replies',
   childColumns: ['note_id', 'tenant_id'],
   parentColumns: ['id', 'tenant_id'],
+  parentSources: [],
   comparisons: ['operator(pg_catalog.=)', 'collate pg_catalog."C" operator(pg_catalog.=)'],
   readable: true,
   childIndexed: true,
@@ -118,6 +126,7 @@ const mutation = (entry: RetentionEntry, strategy: Selection['strategy'], rowDet
   rows: [],
   exclusions: NONE,
   fence: FENCE,
+  knownKeys: { tables: ['1'], keys: ['2'] },
   passId: 'p',
   now: NOW,
 });
@@ -176,6 +185,8 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'select holds as of': (tx) => selectHolds(tx, 'retention', { asOf: NOW, entityId: 'e', tenantId: 'x' }),
   'select holds in force': (tx) => selectHolds(tx, 'retention', { asOf: null, entityId: 'e', recordId: 'x' }),
   'canonical record id': (tx) => canonicalRecordId(tx, NOTE, 'x'),
+  'select unknown scopes': (tx) => selectUnknownScopes(tx, 'retention'),
+  'cast text': (tx) => castText(tx, column('email', 'citext'), 'x'),
   'insert pass': (tx) => insertPass(tx, 'retention', { passId: 'p', trigger: 'manual', dryRun: false, tokens: ['t'] }),
   'insert runs': (tx) =>
     insertRuns(

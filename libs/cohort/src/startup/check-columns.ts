@@ -96,6 +96,8 @@ function writeProblems(
     ? entry.scrubs.flatMap((scrub) => ('method' in scrub && scrub.method === 'null' ? [scrub.column] : []))
     : [];
   const marker = anonymises && entry.anonymisedAt ? [entry.anonymisedAt] : [];
+  const { softDeleteFlag: flag, deletedAt } = entry;
+  const softDeletes = strategies.includes(Strategy.SoftDelete);
   return [
     ...written
       .filter(({ name }) => installed.get(name)!.generated)
@@ -105,5 +107,13 @@ function writeProblems(
       .map(
         ({ name }) => `${entry.entityName}: column ${name} is NOT NULL in the database; anonymising needs NULL in it.`,
       ),
+    ...(softDeletes && flag && installed.get(flag.name)!.nullable
+      ? [
+          `${entry.entityName}: column ${flag.name} takes NULL in the database, which is neither deleted nor not; wanted: NOT NULL.`,
+        ]
+      : []),
+    ...(softDeletes && !flag && deletedAt && !installed.get(deletedAt.name)!.nullable
+      ? [`${entry.entityName}: column ${deletedAt.name} is NOT NULL in the database; NULL means "not deleted yet".`]
+      : []),
   ];
 }

@@ -7,7 +7,7 @@ import type { UniqueIndexRow } from '../sql/columns.js';
 export function checkRecordIdIsUnique(entry: RetentionEntry, indexes: readonly UniqueIndexRow[]): string[] {
   const { name } = entry.recordId;
   const isTheKey = (index: UniqueIndexRow) => {
-    if (index.exclusion || index.predicate !== '') return false;
+    if (index.exclusion || index.predicate !== '' || !index.complete) return false;
     const beside = index.columns.filter((column) => column !== name);
     if (beside.length === index.columns.length) return false;
     return (
@@ -38,6 +38,7 @@ export function checkScrubsStayUnique(
   return indexes
     .filter((index) => !index.columns.includes(recordId.name))
     .filter((index) => !anonymisedAt || !conjunctsOf(index.predicate).includes(`${anonymisedAt.name} IS NULL`))
+    .filter((index) => !entry.scrubs.some((scrub) => setsApart(scrub, index, factories)))
     .flatMap((index) =>
       entry.scrubs
         .filter((scrub) => index.mentions.includes(scrub.column.name) && collides(scrub, index, factories))
@@ -46,6 +47,15 @@ export function checkScrubsStayUnique(
             `${entry.entityName}: '${column.property}' would get one value in many rows, which ${index.name} forbids; anonymise it to NULL, with a factory of mode 'perRow', or make that index one WHERE ${anonymisedAt?.name ?? 'the marker'} IS NULL.`,
         ),
     );
+}
+
+/** NULLs differ from each other, and a factory asked for every row is there to give each a value of its own. */
+function setsApart(
+  scrub: ColumnScrub,
+  index: UniqueIndexRow,
+  factories: ReadonlyMap<unknown, AnonymiseFactory>,
+): boolean {
+  return !index.exclusion && index.columns.includes(scrub.column.name) && !collides(scrub, index, factories);
 }
 
 function collides(

@@ -5,12 +5,19 @@ import { Strategy } from '../domain/strategy.js';
 import { RetentionRuleProvider } from '../domain/rule-provider.js';
 import { StaticRuleProvider } from '../domain/static-rules.js';
 import { type EngineContext, type EngineLogger, type Probe, inLedger } from '../engine/context.js';
+import { sqlStateOf } from '../engine/failure.js';
 import { openRuleBook } from '../engine/rule-book.js';
-import { loadTableFacts, orderByForeignKeys, ownTableProblems, unindexedKeys } from '../engine/table-facts.js';
+import {
+  loadTableFacts,
+  orderByForeignKeys,
+  ownTableProblems,
+  scopeProblems,
+  unindexedKeys,
+} from '../engine/table-facts.js';
 import { buildRegistry, withEntries } from '../registry/retention-registry.js';
 import { COHORT_TABLES } from '../schema/cohort-entities.js';
 import { selectDeadlockTimeout, selectTables } from '../sql/catalog.js';
-import { type ColumnRow, selectColumns, selectUniqueIndexes } from '../sql/columns.js';
+import { type ColumnRow, castText, selectColumns, selectUniqueIndexes } from '../sql/columns.js';
 import { selectInstalled } from '../sql/own-tables.js';
 import { checkColumns, columnsOf, withInstalled } from './check-columns.js';
 import { resolveFactories } from './check-factories.js';
@@ -128,7 +135,26 @@ async function checkTables(ctx: EngineContext, problems: string[]): Promise<Engi
     reservedByTrash(entry, own, strategies).forEach((warning) => ctx.logger.warn(warning));
     return withInstalled(entry, found);
   });
-  return { ...ctx, registry: withEntries(ctx.registry, located) };
+  const ready = { ...ctx, registry: withEntries(ctx.registry, located) };
+  if (problems.length === 0) await checkLiterals(ready, problems);
+  return ready;
+}
+
+/** Literals that an enumeration or a domain does not take. */
+async function checkLiterals(ctx: EngineContext, problems: string[]): Promise<void> {
+  for (const entry of ctx.registry.entries) {
+    if (!ctx.rules.strategiesOf(entry.category).includes(Strategy.Anonymise)) continue;
+    for (const scrub of entry.scrubs) {
+      if (!('literal' in scrub) || scrub.literal === undefined) continue;
+      const { column, literal } = scrub;
+      await inLedger(ctx, (tx) => castText(tx, column, literal)).catch((error: unknown) => {
+        if (!/^2[23]/.test(sqlStateOf(error) ?? '')) throw error;
+        problems.push(
+          `${entry.entityName}: '${column.property}' would be anonymised to ${describeValue(literal)}, which is no value of its type ${column.type}.`,
+        );
+      });
+    }
+  }
 }
 
 /** Everything that only the database can tell. Nothing is ever created or altered. */
@@ -152,6 +178,7 @@ async function checkSchema(ctx: EngineContext, problems: string[]): Promise<void
     ...[...facts.values()].flatMap((fact) => fact.problems.map((problem) => `${fact.entry.entityName}: ${problem}`)),
   );
   collect(problems, () => orderByForeignKeys(facts));
+  if (problems.length === 0) problems.push(...(await scopeProblems(ctx)));
   contract.warnings.forEach((warning) => ctx.logger.warn(warning));
   for (const key of unindexedKeys(facts.values()))
     ctx.logger.warn(`Foreign key ${key} has no index on its own columns; every purge scans that table.`);

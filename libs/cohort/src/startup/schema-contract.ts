@@ -84,6 +84,7 @@ export function checkContract(
       ...checkProblems(contract, found),
     ];
     problems.push(...missing.map((problem) => `${table}: ${problem}; apply the pending migrations.`));
+    if (!found.logged) problems.push(`${table} is not logged: a crash would empty it; ALTER TABLE … SET LOGGED.`);
     problems.push(...privilegeProblems(contract, found).map((problem) => `${table}: ${problem}.`));
     warnings.push(
       ...contract.indexes

@@ -7,7 +7,8 @@ import { addRows, idsOf, retainedTable, rulesFor } from '../support/tables.js';
 
 async function open(names: string[], probe?: HostOptions['probe']) {
   const entities = names.map((name) => retainedTable(name));
-  const host = await openHost({ entities, options: { rules: rulesFor(Strategy.Purge, ...names) }, probe });
+  const rules = rulesFor(Strategy.Purge, ...names);
+  const host = await openHost({ entities, options: { rules, sweepBatchSize: 1 }, probe });
   return { host, entities };
 }
 const key = (child: string, parent: string, action: string, column = 'parent_id') =>
@@ -156,4 +157,66 @@ test('a retained table that is itself a partition is judged with the keys of its
   const result = await host.sweep.sweep(ACME, NOW);
   expect(result.status).toBe('succeeded');
   expect(result.counts.find((each) => each.entity === 'Album')).toMatchObject({ affected: 0, skipped: 1 });
+});
+
+describe('a change of a written column that ON UPDATE CASCADE carries into a retained table is refused', () => {
+  test('where the marker of a soft deletion is part of the key', async () => {
+    const entities = [retainedTable('Alpha'), retainedTable('Beta')];
+    const rules = { ...rulesFor(Strategy.SoftDelete, 'Alpha'), ...rulesFor(Strategy.Purge, 'Beta') };
+    const host = await openHost({ entities, options: { rules } });
+    await host.query('alter table alpha add unique (id, is_deleted)');
+    await host.query(
+      'alter table beta add foreign key (parent_id, is_deleted) references alpha (id, is_deleted) on update cascade',
+    );
+    await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(/soft deletion would change Beta through ON UPDATE/);
+  });
+
+  test.each([
+    ['a generated column of a scrubbed one', 'lower(note)', true],
+    ['a generated column of others', 'lower(tenant_id)', false],
+  ])('where the key points at %s', async (_, expression, isRefused) => {
+    const entities = [retainedTable('Alpha'), retainedTable('Beta')];
+    const rules = { ...rulesFor(Strategy.Anonymise, 'Alpha'), ...rulesFor(Strategy.Purge, 'Beta') };
+    const host = await openHost({ entities, options: { rules } });
+    await host.query(`alter table alpha add column key text generated always as (${expression}) stored unique`);
+    await host.query('alter table beta add foreign key (note) references alpha (key) on update cascade');
+    const started = host.readiness.context();
+    if (isRefused) await expect(started).rejects.toThrow(/anonymising would change Beta through ON UPDATE/);
+    else expect((await started).registry.entries).toHaveLength(2);
+  });
+});
+
+// What a mutation reaches is judged by the keys of the pass's beginning.
+describe('a key that a migration adds between two batches of a pass', () => {
+  async function sweepWhile(ddl: string) {
+    let added = false;
+    const { host, entities } = await open(['Album', 'Track'], async (at, entity) => {
+      if (at !== 'committed' || entity !== 'Album' || added) return;
+      added = true;
+      await host.query(ddl);
+    });
+    await addRows(host, 'album', [{ id: 1, days: 600 }, { id: 2 }]);
+    await addRows(host, 'track', [{ id: 10, parent: 2, days: 1 }]);
+    await host.holds.create(holdOn(entities[1]!, '10'));
+    const result = await host.sweep.sweep(ACME, NOW, {});
+    expect(added).toBe(true);
+    return { host, result };
+  }
+
+  test('and that cascades stops its entity, which the next pass refuses', async () => {
+    const { host, result } = await sweepWhile(key('track', 'album', 'cascade'));
+    expect(result.status).toBe('partiallyFailed');
+    expect(result.entityFailures).toMatchObject([{ entity: 'Album' }]);
+    expect(await idsOf(host, 'album')).toEqual([2]);
+    expect(await idsOf(host, 'track')).toEqual([10]);
+    const next = await host.sweep.sweep(ACME, NOW);
+    expect(next.entityFailures[0]?.error).toContain('entity=Album');
+    expect(await idsOf(host, 'track')).toEqual([10]);
+  });
+
+  test('and that restricts keeps its parent, and nothing fails but the row', async () => {
+    const { host, result } = await sweepWhile(key('track', 'album', 'restrict'));
+    expect(result.counts.find((each) => each.entity === 'Album')).toMatchObject({ affected: 1, skipped: 1 });
+    expect(await idsOf(host, 'track')).toEqual([10]);
+  });
 });

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import { defineEntity, p } from '@mikro-orm/core';
 import { Strategy, TENANTLESS, retain } from 'nestjs-cohort';
-import { type Host, startHost } from '../support/host.js';
+import { type Host, openHost, startHost } from '../support/host.js';
 import {
   ACME,
   CaseContact,
@@ -310,5 +310,42 @@ describe('inside the caller’s transaction', () => {
     expect(failed).toHaveLength(1);
     expect(failed[0]!.reason).toMatchObject({ code: 'hold-deadlock', sqlState: '40P01' });
     expect(await countRows(host, `${OURS}.retention_holds`)).toBe(1);
+  });
+});
+
+describe('holds that the database does not keep as asked', () => {
+  test.each([
+    ['a rule', `create rule swallow as on insert to ${OURS}.retention_holds do instead nothing`],
+    [
+      'a trigger',
+      `create function swallow() returns trigger language plpgsql as 'begin return null; end';
+       create trigger swallow before insert on ${OURS}.retention_holds for each row execute function swallow()`,
+    ],
+  ])('are not reported as placed: %s swallowed them', async (_, ddl) => {
+    const host = await openHost(notesHost);
+    const [id] = await addNotes(host, [{}]);
+    await host.query(ddl);
+    await expect(host.holds.create(holdOn(SessionNote, id!))).rejects.toMatchObject({ code: 'hold-not-stored' });
+  });
+
+  test('but imported with a scope that this version does not know stop every sweep', async () => {
+    const host = await openHost(notesHost);
+    await addNotes(host, [{}]);
+    await host.query(
+      `insert into ${OURS}.retention_holds(hold_id, scope_kind, retention_entity_id, reason, created_at) values (gen_random_uuid(), 'entity', $1, 'x', now())`,
+      [NOTE_ID],
+    );
+    await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow("active holds of scope 'entity'");
+    await host.query(`update ${OURS}.retention_holds set removed_at = now()`);
+    expect((await host.sweep.sweep(ACME, NOW)).status).toBe('succeeded');
+  });
+
+  test("but imported to last until 'infinity' are listed without an end", async () => {
+    const host = await openHost(notesHost);
+    const [id] = await addNotes(host, [{}]);
+    await host.holds.create(holdOn(SessionNote, id!));
+    await host.query(`update ${OURS}.retention_holds set expires_at = 'infinity'`);
+    expect(await host.holds.list({ activeAsOf: new Date(Date.now() + 1000) })).toMatchObject([{ expiresAt: null }]);
+    expect((await host.sweep.sweep(ACME, NOW)).counts.find((each) => each.held === 1)).toBeDefined();
   });
 });

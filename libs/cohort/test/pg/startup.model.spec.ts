@@ -1,6 +1,14 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { type EntitySchema, Type } from '@mikro-orm/core';
-import { Embeddable, Embedded, Entity, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
+import { Collection, type EntitySchema, Type } from '@mikro-orm/core';
+import {
+  Embeddable,
+  Embedded,
+  Entity,
+  ManyToMany,
+  ManyToOne,
+  PrimaryKey,
+  Property,
+} from '@mikro-orm/decorators/legacy';
 import { type TestDatabase, createTestDatabase } from 'local-stack/testing';
 import {
   Anonymise,
@@ -47,6 +55,31 @@ async function open(entities: Entities, options: Partial<CohortOptions>, url?: s
     options: { rules: rulesFor('purge'), ...options },
     url,
   });
+}
+
+@Retain('notes', 'createdAt')
+@RetentionEntityId(OTHER_ID)
+@Entity({ abstract: true })
+abstract class Paper {
+  @PrimaryKey({ type: 'uuid' }) id!: string;
+  @Property({ type: 'text' }) tenantId!: string;
+  @Property({ type: 'Date', columnType: 'timestamptz' }) createdAt!: Date;
+}
+
+@Entity()
+class Student {
+  @PrimaryKey({ type: 'int', autoincrement: false }) id!: number;
+  @ManyToMany({ entity: () => Student, pivotEntity: () => Friendship }) friends = new Collection<Student>(this);
+}
+@Retain('notes', 'createdAt')
+@RetentionEntityId(ID)
+@Entity()
+class Friendship {
+  @PrimaryKey({ type: 'int', autoincrement: false }) id!: number;
+  @ManyToOne({ entity: () => Student }) one!: Student;
+  @ManyToOne({ entity: () => Student }) other!: Student;
+  @Property({ type: 'text' }) tenantId!: string;
+  @Property({ type: 'Date', columnType: 'timestamptz' }) createdAt!: Date;
 }
 
 /** Every problem that start-up finds in a model; the database is never asked. */
@@ -962,4 +995,30 @@ describe('start-up accepts', () => {
       expect(entry?.tenant?.property).toBe('tenantId');
     },
   );
+});
+
+describe('a class that inherits from a retained one without a table', () => {
+  @Entity()
+  class Memo extends Paper {}
+  @ExemptFromRetention('kept for ever')
+  @Entity()
+  class Deed extends Paper {}
+  @Retain('notes', 'createdAt')
+  @RetentionEntityId(ID)
+  @Entity()
+  class Letter extends Paper {}
+
+  test('is refused without a marker of its own: nobody would notice that it is kept', async () => {
+    expect(await problemsOf([Paper, Memo])).toEqual([
+      'Memo: its base Paper carries @Retain, which is not inherited; mark Memo itself, or @ExemptFromRetention.',
+    ]);
+  });
+
+  test('is accepted with a marker of its own, whichever', async () => {
+    expect((await accepted([Paper, Deed, Letter])).map((entry) => entry.entityName)).toEqual(['Letter']);
+  });
+});
+
+test('an entity that is the pivot of a many-to-many is retained like any other', async () => {
+  expect((await accepted([Student, Friendship])).map((entry) => entry.entityName)).toEqual(['Friendship']);
 });

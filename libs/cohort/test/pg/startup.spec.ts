@@ -312,6 +312,18 @@ describe('the installed schema', () => {
     );
   });
 
+  test('is accepted as soon as the rules are dropped, as the refusal says', async () => {
+    const host = await openAfter('create rule keep as on delete to session_notes do also nothing');
+    expect(await problemsOf(host)).toEqual(about('has rewrite rules'));
+    await host.query('drop rule keep on session_notes');
+    expect(await entryNames(host)).toHaveLength(4);
+  });
+
+  test('whose holds a crash would empty is refused', async () => {
+    const host = await openAfter(`alter table ${OURS}.retention_holds set unlogged`);
+    expect(await problemsOf(host)).toEqual(about('is not logged'));
+  });
+
   test('with tables that inherit from a retained one is refused, and with partitions of one it is not', async () => {
     const inherited = await openAfter('create table old_notes () inherits (session_notes)');
     expect(await problemsOf(inherited)).toEqual(about('SessionNote: table public.session_notes has inheriting tables'));
@@ -375,6 +387,62 @@ describe('the installed schema', () => {
     await right.readiness.context();
     const empty = await openAfter(`drop schema ${OURS} cascade`);
     expect(await problemsOf(empty)).toHaveLength(10);
+  });
+});
+
+describe('a marker column of a soft deletion', () => {
+  const softRules = { notes: { period: 'P30D', strategy: 'softDelete' as const } };
+
+  test.each([
+    ['a flag that takes NULL', {}, 'alter table note alter is_deleted drop not null', 'column is_deleted takes NULL'],
+    [
+      'a date, alone, that does not',
+      { properties: { isDeleted: null } },
+      `alter table note alter deleted_at set default 'infinity', alter deleted_at set not null`,
+      'column deleted_at is NOT NULL',
+    ],
+  ])('is refused in the database: %s', async (_, input, ddl, problem) => {
+    const host = await openAfter(ddl, { entities: [softDeletable(input)], options: { rules: softRules } });
+    expect(await problemsOf(host)).toEqual(about(problem));
+  });
+
+  test('is accepted as a date that is NOT NULL beside a flag', async () => {
+    const ddl = `alter table note alter deleted_at set default 'infinity', alter deleted_at set not null`;
+    const host = await openAfter(ddl, { entities: [softDeletable()], options: { rules: softRules } });
+    expect(await entryNames(host)).toEqual(['Note']);
+  });
+});
+
+describe('a value that a type does not take is refused for anonymising', () => {
+  const anonymised = { notes: { period: 'P30D', strategy: 'anonymise' as const } };
+  const literal = { retain: { anonymise: { email: ['fixedLiteral', 'gone'] } } };
+
+  test.each([
+    ['NULL in a domain without it', {}, 'create domain mail as text not null', 'is NOT NULL in the database'],
+    [
+      'a literal in an enumeration',
+      literal,
+      `create type mail as enum ('a')`,
+      `anonymised to 'gone', which is no value`,
+    ],
+    ['a literal in a domain', literal, `create domain mail as text check (value like '%@%')`, `which is no value`],
+  ])('%s', async (_, input, type, problem) => {
+    const host = await openAfter(`${type}; alter table note alter email type mail using null`, {
+      entities: [anonymisable(input)],
+      options: { rules: anonymised },
+    });
+    expect(await problemsOf(host)).toEqual(about(problem));
+  });
+
+  test('and accepted where it does', async () => {
+    const host = await openAfter(
+      `create type mail as enum ('gone'); alter table note alter email type mail using null`,
+      {
+        entities: [anonymisable(literal)],
+        options: { rules: anonymised },
+      },
+    );
+    expect(await entryNames(host)).toEqual(['Note']);
   });
 });
 

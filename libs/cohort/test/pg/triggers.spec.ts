@@ -56,6 +56,20 @@ describe('a trigger that keeps its row in a way of its own does not make the swe
     expect(countOf(result, 'Alpha')).toMatchObject({ affected: 4, skipped: 1 });
   });
 
+  test('a delete followed by inserting a row like it under a new id', async () => {
+    const { host, sweep } = await open(Strategy.Purge, 'Alpha');
+    await addRows(host, 'alpha', range(1, 5));
+    await addTrigger(
+      host,
+      'alpha',
+      'after delete',
+      `insert into alpha(id, tenant_id, created_at) values (old.id + 100, old.tenant_id, old.created_at); return null;`,
+    );
+    const result = await sweep();
+    expect(countOf(result, 'Alpha')).toMatchObject({ affected: 5, skipped: 5 });
+    expect(await idsOf(host, 'alpha')).toEqual([101, 102, 103, 104, 105]);
+  });
+
   test.each([Strategy.Anonymise, Strategy.SoftDelete])(
     'an AFTER trigger that takes the marker of %s back',
     async (strategy) => {

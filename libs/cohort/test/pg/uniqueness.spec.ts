@@ -15,6 +15,9 @@ class PerRow implements AnonymiseFactory {
 }
 const LITERAL = ['fixedLiteral', '[gone]'] as const;
 
+const GENERATED =
+  'alter table note add column key text generated always as (lower(id::text)) stored; create unique index one_key on note (key)';
+
 /** A note that is anonymised, on a table with an index of the test's. */
 async function open(how: unknown, ddl: string, more: Model = {}): Promise<Host> {
   const note = anonymisable({
@@ -64,12 +67,34 @@ describe('a value that many rows would get is refused where they must differ', (
       LITERAL,
       'create unique index one_email on note (email) where not (anonymised_at is null and name is null)',
     ],
+    [
+      'a generated column of it',
+      LITERAL,
+      'alter table note add column key text generated always as (lower(email)) stored; create unique index one_email on note (key)',
+    ],
+    [
+      'one partition alone',
+      LITERAL,
+      `drop table note; create table note(id uuid primary key, tenant_id text not null, created_at timestamptz not null, email text, name text,
+         anonymised_at timestamptz) partition by hash (id);
+       create table note_1 partition of note for values with (modulus 1, remainder 0); create unique index one_email on note_1 (email)`,
+    ],
     ['rows that a constraint excludes', LITERAL, 'alter table note add constraint one_email exclude (email with =)'],
   ])('by %s', async (_, how, ddl) => {
     const host = await open(how, ddl);
     expect(await problemsOf(host)).toEqual([
       "Note: 'email' would get one value in many rows, which one_email forbids; anonymise it to NULL, with a factory of mode 'perRow', or make that index one WHERE anonymised_at IS NULL.",
     ]);
+  });
+
+  test('by an index that could not be built, since the database checks new rows by it', async () => {
+    const host = await open(LITERAL, 'select 1');
+    await host.query(
+      `insert into note(id, tenant_id, created_at, email) select gen_random_uuid(), 'acme', '2020-01-01', 'a' from generate_series(1, 2)`,
+    );
+    await expect(host.query('create unique index concurrently one_email on note (email)')).rejects.toThrow('could not create');
+    await host.query('update note set email = id::text');
+    expect(await problemsOf(host)).toHaveLength(1);
   });
 
   test('by NULL, where the index takes NULLs for equal', async () => {
@@ -103,6 +128,7 @@ describe('a value that many rows would get is refused where they must differ', (
     ],
     ['an index with the id in it', LITERAL, 'create unique index one_email on note (email, id)'],
     ['an index of other columns', LITERAL, 'create unique index one_name on note (name)'],
+    ['an index of a generated column of others', LITERAL, GENERATED],
     ['an index that is not unique', LITERAL, 'create index emails on note (email)'],
   ])('but not by %s', async (_, how, ddl) => {
     const host = await open(how, ddl);
@@ -158,4 +184,29 @@ describe('unique values that soft-deleted rows keep', () => {
     await host.readiness.context();
     expect(host.logs).toEqual([expect.stringContaining('make it one WHERE deleted_at IS NULL.')]);
   });
+});
+
+test('one value is no collision where another anonymised column of the index keeps the rows apart', async () => {
+  const note = anonymisable({
+    properties: { email: textOrNull, name: textOrNull },
+    retain: { anonymise: { email: LITERAL, name: 'null' } },
+  });
+  const rules = { notes: { period: 'P30D', strategy: Strategy.Anonymise } };
+  const host = await openHost({ entities: [note], options: { rules } });
+  await host.query('create unique index one_name on note (email, name)');
+  await host.query(
+    `insert into note(id, tenant_id, created_at, email, name)
+     select gen_random_uuid(), 'acme', '2020-01-01', i::text, i::text from generate_series(1, 5) as i`,
+  );
+  expect(await host.sweep.sweep(ACME, NOW)).toMatchObject({ status: 'succeeded', counts: [{ affected: 5 }] });
+});
+
+test('an index of one partition alone keeps no record id unique', async () => {
+  const host = await open('null', 'select 1');
+  await host.query(`drop table note; create table note(id uuid not null, tenant_id text not null, created_at timestamptz not null, email text,
+      name text, anonymised_at timestamptz) partition by list (tenant_id);
+    create table note_1 partition of note for values in ('acme'); create unique index one_id on note_1 (id)`);
+  expect(await problemsOf(host)).toEqual([
+    expect.stringContaining('nothing in the database keeps record id id unique'),
+  ]);
 });

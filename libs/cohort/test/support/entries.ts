@@ -45,6 +45,7 @@ export function aForeignKey(constraint: string, change: Partial<ForeignKey> = {}
     childTable: 'child_table',
     childColumns: ['parent_id'],
     parentColumns: ['id'],
+    parentSources: [],
     comparisons: ['operator(pg_catalog.=)'],
     readable: true,
     childIndexed: true,
@@ -66,6 +67,7 @@ export function factsFor(
     oneLane: false,
     isServed: () => false,
     hasTriggers: false,
+    knownKeys: { tables: [], keys: [] },
     problems: [],
   };
 }
