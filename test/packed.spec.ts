@@ -1,16 +1,19 @@
 import { execFile } from 'node:child_process';
 import { mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, posix } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createTestDatabase } from 'local-stack/testing';
+import { linkedFiles } from './support/markdown-links.js';
 import { whyNoRegistry } from './support/npm-registry.js';
 import { EXAMPLE_OUTPUT, ROOT, writeExample } from './support/readme-example.js';
 
 const run = promisify(execFile);
 const LIBRARY = join(ROOT, 'libs/cohort');
 const INSTALL_TIMEOUT_MS = 300_000;
+/** What the package carries of the repository's documents. */
+const DOCUMENTS = /^(README|ARCHITECTURE|CHANGELOG)\.md$|^LICENSE$|^docs\/.*\.md$/;
 
 const noRegistry = await whyNoRegistry();
 const testWithRegistry = noRegistry === undefined ? test : test.skip;
@@ -44,13 +47,14 @@ describe('the packed library', () => {
       expect.arrayContaining([
         'LICENSE',
         'README.md',
+        'CHANGELOG.md',
         'package.json',
         'dist/index.js',
         'dist/index.d.ts',
         'src/index.ts',
       ]),
     );
-    const other = files.filter((file) => !/^(LICENSE|README\.md|package\.json|(dist|src)\/)/.test(file));
+    const other = files.filter((file) => !DOCUMENTS.test(file) && !/^(package\.json$|(dist|src)\/)/.test(file));
     expect(other).toEqual([]);
     expect(files.filter((file) => /spec|snap|tsbuildinfo|test/.test(file.replace('/latest', '')))).toEqual([]);
     // A file in dist whose source is gone would be published for ever; remove dist and build again.
@@ -60,11 +64,23 @@ describe('the packed library', () => {
     expect(built.length).toBe(sources.size);
   });
 
-  // The package's documents are the repository's own
-  test('carries the README and the licence of the repository', async () => {
-    await run('tar', ['-xzf', tarball, '-C', host]);
-    for (const file of ['README.md', 'LICENSE'])
-      expect(await readFile(join(host, 'package', file), 'utf8')).toBe(await readFile(join(ROOT, file), 'utf8'));
+  describe('its documents', () => {
+    const documents = () => files.filter((file) => DOCUMENTS.test(file));
+    const read = (file: string) => readFile(join(host, 'package', file), 'utf8');
+    beforeAll(() => run('tar', ['-xzf', tarball, '-C', host]));
+
+    test('are those of the repository', async () => {
+      for (const file of documents()) expect(await read(file)).toBe(await readFile(join(ROOT, file), 'utf8'));
+    });
+
+    test('link to what is in the package', async () => {
+      const isPacked = (path: string) => files.some((file) => file === path || file.startsWith(`${path}/`));
+      const links = await Promise.all(
+        documents().map(async (file) => linkedFiles(await read(file)).map((link) => ({ file, link }))),
+      );
+      expect(links.flat()).toContainEqual({ file: 'README.md', link: 'ARCHITECTURE.md' });
+      expect(links.flat().filter(({ file, link }) => !isPacked(posix.join(posix.dirname(file), link)))).toEqual([]);
+    });
   });
 
   // acceptance 90

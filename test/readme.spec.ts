@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { createTestDatabase } from 'local-stack/testing';
+import { linkedFiles } from './support/markdown-links.js';
 import { EXAMPLE_OUTPUT, ROOT, readmeBlocks, writeExample } from './support/readme-example.js';
 
 const run = promisify(execFile);
@@ -64,10 +65,7 @@ describe('the README', () => {
   });
 
   test('links to files that exist, and stays short', () => {
-    const links = [...readme.matchAll(/\]\(([^)#]+)\)/g)]
-      .map((match) => match[1]!)
-      .filter((link) => !link.startsWith('http'));
-    expect(links.filter((link) => !existsSync(join(ROOT, link)))).toEqual([]);
+    expect(linkedFiles(readme).filter((link) => !existsSync(join(ROOT, link)))).toEqual([]);
     expect(readme.split('\n').length).toBeLessThanOrEqual(150);
   });
 });
