@@ -2,6 +2,7 @@ import { MikroOrmModule } from '@mikro-orm/nestjs';
 import { type DynamicModule, type INestApplicationContext, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { CohortModule } from 'nestjs-cohort';
+import { UnusedAddress } from './customers/unused-address.js';
 import { ormOptions } from './database/orm-options.js';
 import { shopRules } from './retention/rules.js';
 import { ShopRetention } from './retention/shop-retention.js';
@@ -17,7 +18,7 @@ class AppModule {
         MikroOrmModule.forRoot({ ...ormOptions(databaseUrl), registerRequestContext: false }),
         CohortModule.forRoot({ rules: shopRules }),
       ],
-      providers: [ShopRetention],
+      providers: [ShopRetention, UnusedAddress],
     };
   }
 }

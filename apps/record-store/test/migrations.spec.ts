@@ -1,9 +1,12 @@
+import 'reflect-metadata';
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { type TestDatabase, createTestDatabase } from 'local-stack/testing';
-import { ormOptions } from '../src/database/orm-options.js';
+import { CohortConfigurationError } from 'nestjs-cohort';
+import { createRecordStore } from '../src/app.module.js';
+import { migrate, ormOptions } from '../src/database/orm-options.js';
 
 describe('the migrations of the record store', () => {
   let database: TestDatabase;
@@ -43,6 +46,19 @@ describe('the migrations of the record store', () => {
     expect(await tables()).toEqual(['public.mikro_orm_migrations']);
     await orm.migrator.up();
     expect(await orm.schema.getUpdateSchemaSQL()).toBe('');
+  });
+
+  // acceptance 198
+  test('are what a fresh database lacks for the store to start on', async () => {
+    const fresh = await createTestDatabase({ name: 'fresh' });
+    try {
+      await expect(createRecordStore(fresh.url)).rejects.toThrow(CohortConfigurationError);
+      expect(await migrate(fresh.url)).not.toEqual([]);
+      const app = await createRecordStore(fresh.url);
+      await app.close();
+    } finally {
+      await fresh.drop();
+    }
   });
 
   // acceptance 88: what has run somewhere is never edited; a new migration adds its line to checksums.txt

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { Logger } from '@nestjs/common';
+import { Customer } from '../src/customers/customer.js';
 import { InvoiceLine } from '../src/invoices/invoice-line.js';
 import { generateShop } from '../src/loading/generate-shop.js';
 import { storeShop } from '../src/loading/store-shop.js';
@@ -17,6 +18,30 @@ afterAll(() => store.close());
 test('has nothing to do in an empty store', async () => {
   expect(await store.retention.preview(NOW)).toEqual([]);
   expect(await store.retention.sweep(NOW, { actor: 'test' })).toEqual({ rows: [], failures: [] });
+});
+
+// acceptance 143
+test('gives every anonymised customer an address that nobody has, by the factory that the module provides', async () => {
+  const shop = await openStore();
+  try {
+    await storeShop(shop.em, generateShop({ customers: 40, seed: 2, now: NOW }));
+    const addresses = async () =>
+      new Map(
+        (await shop.em.fork().findAll(Customer)).map(({ id, email, anonymisedAt }) => [id, { email, anonymisedAt }]),
+      );
+    const before = await addresses();
+    expect((await shop.retention.sweep(NOW, { actor: 'test' })).failures).toEqual([]);
+    const after = [...(await addresses())];
+    const made = after.flatMap(([, { email, anonymisedAt }]) => (anonymisedAt ? [email] : []));
+    expect(made.length).toBeGreaterThan(1);
+    expect(made.filter((email) => !/^[0-9a-f-]{36}@customer\.invalid$/.test(email!))).toEqual([]);
+    expect(new Set(made).size).toBe(made.length);
+    const kept = after.filter(([, { anonymisedAt }]) => !anonymisedAt);
+    expect(kept.length).toBeGreaterThan(0);
+    expect(kept).toEqual([...before].filter(([id]) => kept.some(([keptId]) => keptId === id)));
+  } finally {
+    await shop.close();
+  }
 });
 
 test('names the run that did not succeed', async () => {

@@ -26,13 +26,14 @@ describe('npm start', () => {
 
   const serverRunsOn = (dataDir: string) => existsSync(join(dataDir, 'postgres/cluster/pgdata/postmaster.pid'));
 
-  test('loads and sweeps once, keeps the data, and stops in order', async () => {
+  // acceptance 198
+  test('migrates, loads and sweeps once, keeps the data, and stops in order', async () => {
     const dataDir = await temporaryFolder();
     const first = await start(dataDir);
     first.child.kill('SIGTERM');
     const { code, stdout, stderr } = await first.ended;
     expect([code, stderr]).toEqual([0, '']);
-    expect(stdout).toContain('Loaded 20 customers');
+    expect(stdout).toMatch(/^Database: .*\n(Applied migration \S+\.\n)+Loaded 20 customers/);
     expect(stdout).toContain('│ Tenant │ Entity');
     expect(serverRunsOn(dataDir)).toBe(false);
 

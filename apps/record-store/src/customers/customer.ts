@@ -1,5 +1,6 @@
 import { Entity, Index, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
-import { Anonymise, AnonymiseMethod, Retain, RetentionEntityId, RetentionTenant } from 'nestjs-cohort';
+import { Anonymise, AnonymiseMethod, AnonymiseWith, Retain, RetentionEntityId, RetentionTenant } from 'nestjs-cohort';
+import { UnusedAddress } from './unused-address.js';
 
 const REDACTED = '[redacted]';
 
@@ -56,7 +57,7 @@ export class Customer {
   @Property({ type: 'text', nullable: true })
   fax!: string | null;
 
-  @Anonymise(AnonymiseMethod.Null)
+  @AnonymiseWith(UnusedAddress)
   @Property({ type: 'text', nullable: true })
   email!: string | null;
 
