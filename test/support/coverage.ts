@@ -1,57 +1,71 @@
 import { globSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { NUMBERS, SCENARIOS, claimsIn, numbersIn } from './scenario-claims.ts';
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const SCENARIOS = 462;
 
 /** Which test proves what; only its section of exceptions is written by hand. */
 export const COVERAGE_FILE = `${ROOT}docs/coverage.md`;
 
+const PROVED = '## Proved';
 const EXCEPTIONS = '## Exceptions';
 const OPEN = '## Open';
 
-const NUMBERS = /\d+(?:-\d+)?(?:, ?\d+(?:-\d+)?)*/.source;
+export type Proved = ReadonlyMap<number, readonly string[]>;
 
-/** Numbers that a text names: '7, 9-11' is 7, 9, 10 and 11. */
-function numbersIn(text: string): number[] {
-  return text.split(',').flatMap((part) => {
-    const [from, to = from] = part.trim().split('-').map(Number) as [number, number?];
-    if (to < from) throw new RangeError(`The scenarios ${part.trim()} run backwards.`);
-    return Array.from({ length: to - from + 1 }, (_, index) => from + index);
-  });
-}
-
-/** The specs that name each scenario of the acceptance list, in a title or in a comment beside the test. */
-export function provedBy(): ReadonlyMap<number, readonly string[]> {
-  const proved = new Map<number, string[]>();
+/** The specs that prove each scenario, and what in them names one to no purpose. */
+export function readSpecs(): { readonly proved: Proved; readonly malformed: readonly string[] } {
+  const proved = new Map<number, readonly string[]>();
+  const malformed: string[] = [];
   const specs = globSync('{libs,apps,migrations,bench,test}/**/*.spec.ts', {
     cwd: ROOT,
     exclude: (name) => /node_modules|dist/.test(name),
   }).sort();
   for (const spec of specs) {
-    for (const [, numbers] of readFileSync(ROOT + spec, 'utf8').matchAll(new RegExp(`acceptance (${NUMBERS})`, 'g')))
-      for (const number of numbersIn(numbers!)) {
-        const known = proved.get(number) ?? [];
-        if (!known.includes(spec)) proved.set(number, [...known, spec]);
-      }
+    const claims = claimsIn(readFileSync(ROOT + spec, 'utf8'));
+    for (const number of claims.proved) proved.set(number, [...(proved.get(number) ?? []), spec]);
+    malformed.push(...claims.malformed.map((problem) => `${spec}, ${problem}`));
   }
-  return proved;
+  return { proved, malformed };
 }
 
-/** The numbers that the section of exceptions names at the beginning of its lines. */
-export function exceptedIn(document: string): number[] {
-  const lines = sectionOf(document).matchAll(new RegExp(`^- (${NUMBERS}): .{20,}`, 'gm'));
-  return [...lines].flatMap(([, numbers]) => numbersIn(numbers!));
+/** What is excepted, and what is no exception: without a scenario that exists, without a reason, or said twice. */
+export function exceptionsIn(document: string): {
+  readonly numbers: readonly number[];
+  readonly malformed: readonly string[];
+} {
+  const numbers: number[] = [];
+  const malformed: string[] = [];
+  const lines = section(document, EXCEPTIONS, OPEN).split('\n').slice(1);
+  for (const line of lines.filter((each) => each !== '')) {
+    const [, named] = new RegExp(`^- (${NUMBERS}): .{20,}`).exec(line) ?? [];
+    try {
+      const excepted = numbersIn(named ?? '');
+      if (excepted.some((number) => numbers.includes(number))) malformed.push(`${line} (said before)`);
+      numbers.push(...excepted);
+    } catch (error) {
+      malformed.push(`${line} (${named === undefined ? 'no numbers with a reason' : (error as Error).message})`);
+    }
+  }
+  return { numbers, malformed };
 }
 
-function sectionOf(document: string): string {
-  return document.slice(document.indexOf(EXCEPTIONS), document.indexOf(OPEN)).trim();
+/** Scenarios that a document calls proved, and that are neither proved nor excepted any more. */
+export function lostFrom(document: string, proved: Proved): number[] {
+  const rows = section(document, PROVED, EXCEPTIONS).matchAll(new RegExp(`^\\| (${NUMBERS}) \\|`, 'gm'));
+  const excepted = new Set(exceptionsIn(document).numbers);
+  return [...rows]
+    .flatMap(([, numbers]) => numbersIn(numbers!))
+    .filter((number) => !proved.has(number) && !excepted.has(number));
+}
+
+function section(document: string, from: string, to: string): string {
+  return document.slice(document.indexOf(from), document.indexOf(to)).trim();
 }
 
 /** The document as it should be, with the exceptions that it has. */
-export function coverageOf(document: string): string {
-  const proved = provedBy();
-  const excepted = new Set(exceptedIn(document));
+export function coverageOf(document: string, proved: Proved): string {
+  const excepted = new Set(exceptionsIn(document).numbers);
   const all = Array.from({ length: SCENARIOS }, (_, index) => index + 1);
   const rows = all.flatMap((number) =>
     proved.has(number) ? [{ number, specs: proved.get(number)!.join('<br>') }] : [],
@@ -65,13 +79,13 @@ export function coverageOf(document: string): string {
 Which spec proves which of the ${SCENARIOS} scenarios of the acceptance list. Generated by \`npm run coverage:update\` from
 the numbers that tests name; only the exceptions are written by hand. Proved: ${rows.length}, exceptions: ${excepted.size}, open: ${open.length}.
 
-## Proved
+${PROVED}
 
 | scenario | spec |
 |---|---|
 ${table.join('\n')}
 
-${sectionOf(document) || EXCEPTIONS}
+${section(document, EXCEPTIONS, OPEN) || EXCEPTIONS}
 
 ${OPEN}
 
@@ -104,5 +118,16 @@ function range(first: number, last: number): string {
   return first === last ? String(first) : `${first}-${last}`;
 }
 
+function update(): void {
+  const document = readFileSync(COVERAGE_FILE, 'utf8');
+  const { proved } = readSpecs();
+  const lost = lostFrom(document, proved);
+  if (lost.length > 0)
+    throw new Error(
+      `No test that runs names ${lost.join(', ')} any more. Prove them again, or say under Exceptions why not.`,
+    );
+  writeFileSync(COVERAGE_FILE, coverageOf(document, proved));
+}
+
 // `npm run coverage:update`
-if (import.meta.main) writeFileSync(COVERAGE_FILE, coverageOf(readFileSync(COVERAGE_FILE, 'utf8')));
+if (import.meta.main) update();
