@@ -26,6 +26,15 @@ describe('the README', () => {
   });
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
+  // acceptance 19
+  test('says what Cohort is for before it says how, and what it does not do', () => {
+    const introduction = readme.slice(0, readme.indexOf('\n## '));
+    for (const verb of ['purge', 'soft-delete', 'anonymise', 'previews, sweeps, honours legal holds'])
+      expect(introduction).toContain(verb);
+    const limits = /^It does not:\n\n((?:- .+\n)+)/m.exec(introduction)?.[1] ?? '';
+    expect(limits.trim().split('\n').length).toBeGreaterThan(3);
+  });
+
   // acceptance 90
   test('has an example that compiles and does what it says', async () => {
     await writeExample(folder);
