@@ -4,16 +4,25 @@ import { MIN_INSTANT, requireInstant } from './instant.js';
 
 describe('requireInstant', () => {
   test.each(['0001-01-01T00:00:00.000Z', '1970-01-01T00:00:00.000Z', '9999-12-31T23:59:59.999Z'])(
-    'returns the Date of %s as it is',
+    'takes the Date of %s',
     (text) => {
       const instant = new Date(text);
-      expect(requireInstant(instant, 'now')).toBe(instant);
+      expect(requireInstant(instant, 'now')).toEqual(instant);
     },
   );
 
   // DOM-16: an offset is part of a text, a Date is an instant
   test('takes an instant that was written with an offset', () => {
-    expect(requireInstant(new Date('2026-06-30T13:00:00+01:00'), 'now').toISOString()).toBe('2026-06-30T12:00:00.000Z');
+    expect(requireInstant(new Date('2026-06-30T13:00:00+01:00'), 'now').toISOString()).toEqual(
+      '2026-06-30T12:00:00.000Z',
+    );
+  });
+
+  test('returns a copy, which does not move with the original', () => {
+    const given = new Date('2026-06-30T12:00:00.000Z');
+    const taken = requireInstant(given, 'now');
+    given.setFullYear(2100);
+    expect(taken).toEqual(new Date('2026-06-30T12:00:00.000Z'));
   });
 
   test.each([

@@ -121,6 +121,10 @@ describe('before', () => {
     expect(before(at(now), period)).toEqual(MIN_INSTANT);
   });
 
+  test('refuses a negative one, before which lies the future', () => {
+    expect(() => before(at('2026-01-01T00:00:00.000Z'), '-P30D')).toThrow(InvalidArgumentError);
+  });
+
   test('does not saturate one day inside the earliest instant', () => {
     expect(before(at('2026-01-01T00:00:00.000Z'), 'P2024Y364D')).toEqual(at('0001-01-02T00:00:00.000Z'));
   });

@@ -14,9 +14,12 @@ export function parsePeriod(value: unknown, field: string): string {
 
 /** The instant one period before `now`, in the UTC calendar: P1M before 31 March is the last day of February. */
 export function before(now: Date, period: string): Date {
+  const duration = Temporal.Duration.from(period);
+  // A rule that a mapper made never passed its constructor; before a negative period lies the future, and all rows are older.
+  if (duration.sign < 0) throw new InvalidArgumentError('period', period, WANTED);
   const zoned = Temporal.Instant.fromEpochMilliseconds(now.getTime()).toZonedDateTimeISO('UTC');
   try {
-    const earlier = new Date(zoned.subtract(Temporal.Duration.from(period)).epochMilliseconds);
+    const earlier = new Date(zoned.subtract(duration).epochMilliseconds);
     return earlier < MIN_INSTANT ? MIN_INSTANT : earlier;
   } catch (error) {
     if (error instanceof RangeError) return MIN_INSTANT;

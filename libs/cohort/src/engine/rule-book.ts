@@ -23,7 +23,7 @@ export function openRuleBook(
   return {
     strategiesOf: (category) => declared.get(category) ?? [],
     resolve: async (context) => {
-      const rule = await provider.resolve({ ...context, aliasPath: [] });
+      const rule = await provider.resolve({ ...context, now: new Date(context.now), aliasPath: [] });
       if (!(rule instanceof RetentionRule))
         throw new RuleResolutionError(context.category, 'the provider returned no RetentionRule.');
       const allowed = declared.get(context.category) ?? [];

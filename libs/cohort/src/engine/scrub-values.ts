@@ -44,7 +44,13 @@ export async function scrubValues(
 
   const make = (scrub: FactoryScrub, slice: number, originalValue: unknown): string | null => {
     const { property } = scrub.column;
-    const context = { entity: entry.entityName, property, originalValue, now, tenantId: slices[slice]!.tenantId };
+    const context = {
+      entity: entry.entityName,
+      property,
+      originalValue,
+      now: new Date(now),
+      tenantId: slices[slice]!.tenantId,
+    };
     return toText(property, scrub.toStored(requireValue(property, factoryOf(scrub), context)));
   };
   const scrubs = entry.scrubs.map((scrub): ScrubValue => {

@@ -22,17 +22,24 @@ export interface HoldRequest {
   readonly expiresAt?: Date;
 }
 
-/** Checks the shape of a request; what only the database knows is checked while it is created. */
-export function requireHold(hold: HoldRequest, argument: string): HoldRequest {
-  if (hold === null || typeof hold !== 'object') throw new InvalidArgumentError(argument, hold, 'a hold');
+/**
+ * Checks the shape of a request; what only the database knows is checked while it is created. Returns a copy: what the
+ * caller does with his own object afterwards must not change what is held.
+ */
+export function requireHold(given: HoldRequest, argument: string): HoldRequest {
+  if (given === null || typeof given !== 'object') throw new InvalidArgumentError(argument, given, 'a hold');
+  const { holdId, entity, recordId, tenant, reason, createdAt, expiresAt } = given;
+  const hold = {
+    ...{ holdId, entity, recordId, tenant, reason },
+    ...(createdAt !== undefined && { createdAt: requireInstant(createdAt, `${argument}.createdAt`) }),
+    ...(expiresAt !== undefined && { expiresAt: requireInstant(expiresAt, `${argument}.expiresAt`) }),
+  };
   if (!isIdentity(hold.holdId))
     throw new InvalidArgumentError(`${argument}.holdId`, hold.holdId, 'a UUID, not the zero UUID');
   requireText(hold.recordId, `${argument}.recordId`);
   requireText(hold.reason, `${argument}.reason`);
   requireEntityReference(hold.entity, `${argument}.entity`);
   requireTenant(hold.tenant, `${argument}.tenant`);
-  if (hold.createdAt !== undefined) requireInstant(hold.createdAt, `${argument}.createdAt`);
-  if (hold.expiresAt !== undefined) requireInstant(hold.expiresAt, `${argument}.expiresAt`);
   if (hold.createdAt && hold.expiresAt && hold.expiresAt < hold.createdAt) {
     throw new InvalidArgumentError(
       `${argument}.expiresAt`,

@@ -35,8 +35,9 @@ export class RetentionHolds {
    */
   async create(holds: HoldRequest | readonly HoldRequest[], options: HoldCallOptions = {}): Promise<void> {
     requireCallOptions(options);
-    const requests = Array.isArray(holds) ? (holds as readonly HoldRequest[]) : [holds as HoldRequest];
-    requests.forEach((hold, index) => requireHold(hold, Array.isArray(holds) ? `holds[${index}]` : 'hold'));
+    const requests = Array.isArray(holds)
+      ? (holds as readonly HoldRequest[]).map((hold, index) => requireHold(hold, `holds[${index}]`))
+      : [requireHold(holds as HoldRequest, 'hold')];
     const ctx = await this.readiness.context();
     const resolved = requests.map((request) => ({ request, entry: requireEntry(ctx.registry, request.entity) }));
     resolved.forEach(({ entry, request }) => requireTenantKind(entry, request));

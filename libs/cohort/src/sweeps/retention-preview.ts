@@ -17,9 +17,9 @@ export class RetentionPreview {
     options: { readonly signal?: AbortSignal } = {},
   ): Promise<RetentionPreviewResult> {
     requireTenant(tenant);
-    requireInstant(now, 'now');
+    const at = requireInstant(now, 'now');
     requireOptions(options, ['signal']);
     requireSignal(options.signal);
-    return previewTenant(await this.readiness.context(), tenant, now, options.signal);
+    return previewTenant(await this.readiness.context(), tenant, at, options.signal);
   }
 }

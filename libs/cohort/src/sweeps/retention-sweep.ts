@@ -41,9 +41,10 @@ export class RetentionSweep {
     options: SweepOptions = {},
   ): AsyncGenerator<RetentionSweepResult, void, undefined> {
     requireTenants(tenants);
+    const at = requireInstant(now, 'now');
     const all: TenantContext[] = [];
     for await (const tenant of tenants) all.push(requireTenant(tenant, `tenants[${all.length}]`));
-    const request = toRequest(all, now, options);
+    const request = toRequest(all, at, options);
     const ctx = await this.readiness.context();
     const distinct = new Map<string, TenantContext>();
     for (const tenant of all) {

@@ -100,6 +100,18 @@ test('create, list, check and release come round', async () => {
   await expect(host.holds.release(randomUUID())).rejects.toMatchObject({ code: 'hold-not-active' });
 });
 
+test('what a caller does with his list and his requests after the call changes nothing of what is held', async () => {
+  const [first, second] = (await addNotes(host, [{}, {}])) as [string, string];
+  const request = { ...holdOn(SessionNote, first) };
+  const list = [request, holdOn(SessionNote, second)];
+  const placed = host.holds.create(list);
+  request.recordId = second;
+  list.length = 0;
+  await placed;
+  const held = (await host.holds.list({ activeAsOf: soon(), entity: SessionNote })).map((hold) => hold.recordId);
+  expect(held).toEqual([first, second].sort());
+});
+
 // acceptance 341-343; HOLD-15
 test('a hold is active from its creation on, and no longer at its expiry or release', async () => {
   const [row] = await addNotes(host, [{}]);

@@ -2,7 +2,14 @@ import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { type Host, startHost } from '../support/host.js';
+import {
+  RetentionCategoryCapabilities,
+  type RetentionResolutionContext,
+  RetentionRule,
+  RetentionRuleProvider,
+} from 'nestjs-cohort';
+import { type Host, openHost, startHost } from '../support/host.js';
+import { anonymisable, model } from '../support/models.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
 import { SCHEMA } from '../support/schema.js';
 import { addContacts, addNotes, addTickets, countRows } from '../support/seed.js';
@@ -101,3 +108,47 @@ test('the same single row goes in every zone of the host and of the database', a
 });
 
 const cutoff = () => new Date(NOW.getTime() - 30 * 86_400_000).toISOString();
+
+/** Moves the date that it is given to look something up, and forgets to move it back. */
+class Careless extends RetentionRuleProvider {
+  override getCapabilities = () => new RetentionCategoryCapabilities(['purge']);
+  override resolve = ({ now }: RetentionResolutionContext) => {
+    now.setFullYear(now.getFullYear() + 60);
+    return new RetentionRule({ period: 'P50Y', strategy: 'purge' });
+  };
+}
+
+describe('a date that is moved does not move the cutoff:', () => {
+  test('by the provider of the rules', async () => {
+    const host = await openHost({ entities: [model()], options: { rules: new Careless() } });
+    await host.query(`insert into note values (gen_random_uuid(), 'acme', '2020-01-01')`);
+    await host.sweep.sweep(ACME, new Date(NOW));
+    expect(await countRows(host, 'note')).toBe(1);
+  });
+
+  test('by the caller, while the sweep runs', async () => {
+    const host = await openHost(notesHost);
+    await addNotes(host, [{ days: 10 }]);
+    const now = new Date(NOW);
+    const sweeps = [host.sweep.sweep(ACME, now), host.preview.preview(ACME, now)] as const;
+    now.setFullYear(now.getFullYear() + 1);
+    await Promise.all(sweeps);
+    expect(await countRows(host, 'session_notes')).toBe(1);
+    const [seen] = (await sweeps[1]).counts.filter((count) => count.entity === 'SessionNote');
+    expect(seen).toMatchObject({ affected: 0 });
+  });
+
+  test('by a factory, nor the stamp of its rows', async () => {
+    class Careless {
+      create = ({ now }: { now: Date }) => (now.setFullYear(2100), null);
+    }
+    const host = await openHost({
+      entities: [anonymisable({ retain: { anonymise: { email: Careless } } })],
+      options: { rules: { notes: { period: 'P30D', strategy: 'anonymise' } } },
+      factories: [new Careless()],
+    });
+    await host.query(`insert into note(id, tenant_id, created_at) values (gen_random_uuid(), 'acme', '2020-01-01')`);
+    await host.sweep.sweep(ACME, new Date(NOW));
+    expect(await countRows(host, 'note', 'anonymised_at = $1', [NOW.toISOString()])).toBe(1);
+  });
+});
