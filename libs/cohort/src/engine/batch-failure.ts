@@ -22,10 +22,12 @@ export class PassedOverError extends Error {
   }
 }
 
-/** What a mutation reaches was judged by the keys of the pass's beginning. */
-export class NewKeyError extends Error {
+/** What a mutation reaches, and which holds it sees, was judged by the schema of the pass's beginning. */
+export class SchemaChangedError extends Error {
   constructor() {
-    super('A foreign key that cascades was added while the pass ran; the next pass takes it into account.');
+    super(
+      'While the pass ran, a foreign key that cascades was added, or policies were put on the holds; the next pass takes it into account.',
+    );
   }
 }
 

@@ -13,10 +13,10 @@ import {
 } from '../sql/selection.js';
 import type { Executor } from '../sql/transaction.js';
 import {
-  NewKeyError,
   PassedOverError,
   ReopenedRowsError,
   RowsRefusedError,
+  SchemaChangedError,
   isBusy,
   remedyFor,
 } from './batch-failure.js';
@@ -160,7 +160,7 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
     const started = performance.now();
     for (const path of nullingPaths(lane)) await lockPath(tx, path, walk.entry, isLocked(locked));
     const reached = { ...selection, slices: locked.slices.map((slice) => selection.slices[slice]!) };
-    const { fenced, hasNewKeys, changed } = await mutateLocked(tx, {
+    const { fenced, schemaChanged, changed } = await mutateLocked(tx, {
       selection: reached,
       locked,
       ...(await valuesFor(tx, lane, reached, locked)),
@@ -170,7 +170,7 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
       passId: pass.passId,
       now: pass.now,
     });
-    if (hasNewKeys) throw new NewKeyError();
+    if (schemaChanged) throw new SchemaChangedError();
     if (!fenced) throw new RunLostError(pass.passId);
     const refused = await refusedRows(tx, selection, locked, changed, exclusions);
     await ctx.probe?.('mutated', walk.entry.entityName);

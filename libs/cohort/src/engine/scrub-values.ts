@@ -71,8 +71,11 @@ function requireValue(
 ): unknown {
   const value = factory.create(context);
   if (value === undefined) throw new FactoryValueError(property, 'nothing');
-  if (typeof (value as { then?: unknown } | null)?.then === 'function')
+  if (typeof (value as { then?: unknown } | null)?.then === 'function') {
+    // If it rejects, that must not end the process.
+    void Promise.resolve(value).catch(() => undefined);
     throw new FactoryValueError(property, 'a promise');
+  }
   return value;
 }
 

@@ -58,12 +58,17 @@ export async function loadTableFacts(ctx: EngineContext): Promise<ReadonlyMap<Re
       );
       const problems = [
         ...shapeProblems(entry, table),
+        ...privilegeProblems(entry, table, ctx.rules.strategiesOf(entry.category)),
         ...sharing.map(
           (other) =>
             `table ${tableName(entry)} and that of ${entries[other.ord]!.entityName} are partitions of one table; retain one of them.`,
         ),
       ];
-      const paths = pathsTo(table.rootOid, withChildren);
+      const paths = firstPathsTo(table.rootOid, withChildren);
+      if (paths.length > MOST_PATHS)
+        problems.push(
+          `more than ${MOST_PATHS} ways lead from table ${tableName(entry)} through cascades; make some of those keys RESTRICT or NO ACTION.`,
+        );
       const strategies = ctx.rules.strategiesOf(entry.category);
       if (strategies.includes(Strategy.Purge)) problems.push(...purgeProblems(paths, withChildren));
       problems.push(...updateProblems(entry, table, strategies, withChildren));
@@ -79,15 +84,31 @@ function knownKeysOf(tables: readonly TableRow[], keys: readonly ForeignKeyRow[]
   return { tables: [...new Set(roots)], keys: keys.map((key) => key.oid) };
 }
 
+/** Each is a condition of every statement; two keys each over eight levels make 510 of them, which the server refuses. */
+const MOST_PATHS = 100;
+
+/** All of them, or one more than there may be: there can be more than anybody could wait for. */
+function firstPathsTo(oid: string | null, keys: readonly CatalogKey[]): CatalogKey[][] {
+  const paths: CatalogKey[][] = [];
+  for (const path of pathsTo(oid, keys)) {
+    paths.push(path);
+    if (paths.length > MOST_PATHS) break;
+  }
+  return paths;
+}
+
 /** Every way in which rows point at a table: directly, or behind cascades through tables that are not retained. */
-function pathsTo(oid: string | null, keys: readonly CatalogKey[], trail: readonly CatalogKey[] = []): CatalogKey[][] {
-  return keys
-    .filter((key) => key.parentRootOid === oid && !trail.includes(key))
-    .flatMap((key) => {
-      const path = [...trail, key];
-      const goesOn = key.action === 'cascade' && !key.child;
-      return [path, ...(goesOn ? pathsTo(key.childRootOid, keys, path) : [])];
-    });
+function* pathsTo(
+  oid: string | null,
+  keys: readonly CatalogKey[],
+  trail: readonly CatalogKey[] = [],
+): Generator<CatalogKey[], undefined> {
+  for (const key of keys) {
+    if (key.parentRootOid !== oid || trail.includes(key)) continue;
+    const path = [...trail, key];
+    yield path;
+    if (key.action === 'cascade' && !key.child) yield* pathsTo(key.childRootOid, keys, path);
+  }
 }
 
 function factsOf(
@@ -123,16 +144,32 @@ function endOf<Key extends ForeignKey>(path: readonly Key[]): Key {
   return path.at(-1)!;
 }
 
+/** MikroORM leaves this schema out of its statements, even where an entity names it. */
+const UNQUALIFIED = 'public';
+
 function shapeProblems(entry: RetentionEntry, table: TableRow): string[] {
   const name = `table ${tableName(entry)}`;
   if (table.oid === null) return [`${name} does not exist; apply the pending migrations.`];
   return [
+    ...(entry.schema === UNQUALIFIED && table.shadowedBy !== null
+      ? [
+          `the application's own statements find table ${table.shadowedBy} by the search_path, and ${name} is another one; name that schema in the entity or in MikroORM's configuration, or put ${UNQUALIFIED} first in the search_path.`,
+        ]
+      : []),
     ...(table.hasRules ? [`${name} has rewrite rules, which change what a mutation does; drop them.`] : []),
     ...(table.hasInheritors
       ? [`${name} has inheriting tables, whose rows a mutation would reach; use partitions.`]
       : []),
     ...(table.rowSecurity ? [rowSecurityProblem(name)] : []),
   ];
+}
+
+/** Rows are read, locked by FOR UPDATE, and changed or deleted. */
+function privilegeProblems(entry: RetentionEntry, table: TableRow, strategies: readonly Strategy[]): string[] {
+  const needed = ['select', 'update', ...(strategies.includes(Strategy.Purge) ? ['delete'] : [])];
+  const lacking = needed.filter((privilege) => table.lacking.includes(privilege));
+  if (table.oid === null || lacking.length === 0 || strategies.every((each) => each === Strategy.Exempt)) return [];
+  return [`this role may not ${lacking.join(', ')} table ${tableName(entry)}; grant it.`];
 }
 
 /** Rows that a policy hides would never be swept, and nobody would know. */

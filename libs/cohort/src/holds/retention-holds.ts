@@ -117,6 +117,8 @@ export class RetentionHolds {
   /** Joins the caller's transaction under a savepoint, so that a refused hold leaves it usable, or owns one. */
   async #inTransaction<T>(ctx: EngineContext, { em }: HoldCallOptions, work: (tx: Executor) => Promise<T>): Promise<T> {
     try {
+      if (em && em.getDriver() !== ctx.orm.em.getDriver())
+        throw new InvalidArgumentError('options.em', em, "an EntityManager of Cohort's own MikroORM");
       if (!em?.isInTransaction()) return await inLedger(ctx, work);
       const tx = em.getKysely() as unknown as Executor;
       await savepoint(tx);

@@ -70,6 +70,7 @@ export function describeEntry(description: Description): RetentionEntry | undefi
     auditRowDetail: retain.auditRowDetail,
     schema: meta.schema ?? description.defaultSchema,
     table: meta.tableName,
+    partitioned: false,
     uniqueAcrossPartitions,
     tenant,
     softDeleteFlag: column('softDelete'),

@@ -48,6 +48,8 @@ export interface RetentionEntry {
   readonly auditRowDetail: AuditRowDetail;
   readonly schema: string;
   readonly table: string;
+  /** Installed: whether its rows lie in partitions. */
+  readonly partitioned: boolean;
   readonly recordId: RetainedColumn;
   /** Whether the id is unique by itself only in what the host says; its key has the partition columns beside it. */
   readonly uniqueAcrossPartitions: boolean;

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { eq, madeOf } from './fragments.js';
+import { eq, isEnforced, madeOf } from './fragments.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import type { ForeignKey } from './foreign-keys.js';
 import type { Executor } from './transaction.js';
@@ -7,6 +7,11 @@ import type { Executor } from './transaction.js';
 export interface TableRow {
   readonly ord: number;
   readonly oid: string | null;
+  readonly partitioned: boolean;
+  /** The table that its bare name finds by the search_path, if another one. */
+  readonly shadowedBy: string | null;
+  /** What this role may not do with it: 'select', 'update', 'delete'. */
+  readonly lacking: readonly string[];
   /** The top of its partition tree; itself where it is no partition. */
   readonly rootOid: string | null;
   readonly hasRules: boolean;
@@ -26,6 +31,9 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
   const { rows } = await sql<{
     ord: string;
     oid: string | null;
+    partitioned: boolean;
+    shadowed_by: string | null;
+    lacking: string[];
     rules: boolean;
     inheritors: boolean;
     rls: boolean;
@@ -33,7 +41,16 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
     triggers: boolean;
     indexes: string[];
   }>`
-    select r.ord, c.oid::pg_catalog.text as oid,
+    select r.ord, c.oid::pg_catalog.text as oid, coalesce(c.relkind ${eq} 'p', false) as partitioned,
+      case when pg_catalog.to_regclass(pg_catalog.quote_ident(r.name)) operator(pg_catalog.<>) c.oid
+        then (select pg_catalog.format('%I.%I', v.nspname, s.relname) from pg_catalog.pg_class as s
+          join pg_catalog.pg_namespace as v on v.oid ${eq} s.relnamespace
+          where s.oid ${eq} pg_catalog.to_regclass(pg_catalog.quote_ident(r.name))) end as shadowed_by,
+      array(
+        select p.name from pg_catalog.unnest(array['select', 'update', 'delete']) as p(name)
+        where not pg_catalog.has_table_privilege(c.oid, p.name)
+          and (p.name ${eq} 'delete' or not pg_catalog.has_any_column_privilege(c.oid, p.name))
+      ) as lacking,
       coalesce(pg_catalog.pg_partition_root(c.oid), c.oid)::pg_catalog.oid::pg_catalog.text as root, exists (select 1 from pg_catalog.pg_rewrite as w where w.ev_class ${eq} c.oid) as rules,
       c.relkind ${eq} 'r' and exists (select 1 from pg_catalog.pg_inherits as h where h.inhparent ${eq} c.oid) as inheritors,
       coalesce(c.relrowsecurity and pg_catalog.row_security_active(c.oid), false) as rls,
@@ -46,8 +63,14 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
         select coalesce(pg_catalog.pg_get_expr(i.indpred, i.indrelid), '')
         from pg_catalog.pg_index as i
         where i.indrelid ${eq} c.oid and i.indisvalid and i.indisready
-          and pg_catalog.pg_get_indexdef(i.indexrelid, 1, true) ${eq} pg_catalog.quote_ident(r.first_column)
-          and (r.second_column is null or pg_catalog.pg_get_indexdef(i.indexrelid, 2, true) ${eq} pg_catalog.quote_ident(r.second_column))
+          and exists (
+            select 1 from pg_catalog.pg_attribute as a
+            where a.attrelid ${eq} c.oid and a.attnum ${eq} i.indkey[0] and a.attname ${eq} r.first_column
+          )
+          and (r.second_column is null or exists (
+            select 1 from pg_catalog.pg_attribute as a
+            where a.attrelid ${eq} c.oid and a.attnum ${eq} i.indkey[1] and a.attname ${eq} r.second_column
+          ))
       ) as indexes
     from rows from (
       pg_catalog.unnest(${entries.map((entry) => entry.schema)}::pg_catalog.text[]),
@@ -61,6 +84,9 @@ export async function selectTables(tx: Executor, entries: readonly RetentionEntr
   return rows.map((row) => ({
     ord: Number(row.ord) - 1,
     oid: row.oid,
+    partitioned: row.partitioned,
+    shadowedBy: row.shadowed_by,
+    lacking: row.lacking,
     rootOid: row.root,
     hasTriggers: row.triggers,
     hasRules: row.rules,
@@ -107,7 +133,7 @@ export async function selectForeignKeys(tx: Executor, rootOids: readonly string[
       select k.*, coalesce(pg_catalog.pg_partition_root(k.confrelid), k.confrelid)::pg_catalog.oid as parent_root,
         coalesce(pg_catalog.pg_partition_root(k.conrelid), k.conrelid)::pg_catalog.oid as child_root
       from pg_catalog.pg_constraint as k
-      where k.contype ${eq} 'f' and k.conparentid ${eq} 0
+      where k.contype ${eq} 'f' and k.conparentid ${eq} 0 and ${isEnforced('k')}
     ),
     reached(oid) as (
       select o from pg_catalog.unnest(${[...rootOids]}::pg_catalog.oid[]) as o

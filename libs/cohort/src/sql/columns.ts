@@ -24,7 +24,10 @@ export interface ColumnRow {
   readonly sessionDependent: boolean;
 }
 
-const SESSION_DEPENDENT = 'timestamp timestamptz date time timetz interval float4 float8 money bytea'.split(' ');
+const SESSION_DEPENDENT =
+  'timestamp timestamptz date time timetz interval float4 float8 money bytea regclass regproc regprocedure regoper regoperator regtype regrole regnamespace regconfig regdictionary regcollation'.split(
+    ' ',
+  );
 
 /** What the catalog says of columns; those that do not exist are left out. */
 export async function selectColumns(tx: Executor, columns: readonly ColumnQuery[]): Promise<ColumnRow[]> {

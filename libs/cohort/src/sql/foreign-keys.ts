@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { COHORT_TABLES } from '../schema/cohort-entities.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { type Fragment, allOf, eq, recordIdText, retainedTable } from './fragments.js';
 import { isHeld } from './holds.js';
@@ -41,9 +42,12 @@ export interface KnownKeys {
   readonly keys: readonly string[];
 }
 
-/** Keys since then that would carry a deletion or an update on into another table. */
-export function newKeys({ tables, keys }: KnownKeys): Fragment {
-  return sql`select 1 from pg_catalog.pg_constraint as k
+/** Keys since then that would carry a deletion or an update on into another table, and policies that would hide holds. */
+export function schemaChanges({ tables, keys }: KnownKeys, cohortSchema: string): Fragment {
+  const holds = sql`pg_catalog.format('%I.%I', ${cohortSchema}::pg_catalog.text, ${COHORT_TABLES.holds}::pg_catalog.text)`;
+  return sql`select 1 where pg_catalog.row_security_active(${holds})
+      union all
+      select 1 from pg_catalog.pg_constraint as k
       where k.contype ${eq} 'f' and k.conparentid ${eq} 0
         and (k.confdeltype ${eq} any ('{c,n,d}') or k.confupdtype ${eq} any ('{c,n,d}'))
         and k.oid operator(pg_catalog.<>) all (${[...keys]}::pg_catalog.oid[])

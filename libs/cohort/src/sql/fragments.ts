@@ -9,9 +9,10 @@ export function cohortTable(schema: string, role: keyof typeof COHORT_TABLES): F
   return sql.id(schema, COHORT_TABLES[role]);
 }
 
-/** The retained table itself, qualified and quoted. */
+/** The retained table itself, qualified and quoted: its own rows and those of its partitions, never of a table that came to inherit from it. */
 export function retainedTable(entry: RetentionEntry): Fragment {
-  return sql.id(entry.schema, entry.table);
+  const table = sql.id(entry.schema, entry.table);
+  return entry.partitioned ? table : sql`only ${table}`;
 }
 
 /** `t.column`, quoted. */
@@ -60,6 +61,11 @@ export function madeOf(table: Fragment, attnum: Fragment): Fragment {
         (f.adrelid ${eq} ${table} and f.adnum ${eq} ${attnum})
         or (d.classid ${eq} d.refclassid and d.objid ${eq} ${table} and d.objsubid ${eq} ${attnum})
       )`;
+}
+
+/** Of a constraint. The column came with version 18. */
+export function isEnforced(alias: string): Fragment {
+  return sql`coalesce((pg_catalog.to_jsonb(${sql.id(alias)}) operator(pg_catalog.->>) 'conenforced')::pg_catalog.bool, true)`;
 }
 
 /** Instants travel as ISO text: a Date would be written in the process's own zone. */

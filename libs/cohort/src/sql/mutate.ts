@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { Strategy } from '../domain/strategy.js';
 import type { RetainedColumn, RetentionEntry } from '../registry/retention-entry.js';
 import { type Fragment, castType, cohortTable, columnOf, eq, recordIdText, retainedTable } from './fragments.js';
-import { type KnownKeys, newKeys } from './foreign-keys.js';
+import { type KnownKeys, schemaChanges } from './foreign-keys.js';
 import { type Fence, fenceCte } from './lanes.js';
 import {
   type Exclusions,
@@ -81,10 +81,10 @@ export async function selectOriginals(
 }
 
 export interface MutationResult {
-  /** Whether the lane was ours, and no key had been added. */
+  /** Whether the lane was ours, and the schema as it was. */
   readonly fenced: boolean;
-  /** Whether a foreign key that cascades was added since the pass began. Then nothing was changed. */
-  readonly hasNewKeys: boolean;
+  /** Whether a foreign key that cascades was added since the pass began, or holds are hidden. Then nothing was changed. */
+  readonly schemaChanged: boolean;
   readonly changed: number;
 }
 
@@ -97,9 +97,9 @@ export async function mutateLocked(tx: Executor, mutation: Mutation): Promise<Mu
   const { selection, fence } = mutation;
   const { entry, strategy, cohortSchema, slices } = selection;
   const wantsDetail = slices.some((slice) => slice.rowDetail);
-  const { rows } = await sql<{ fenced: string; new_keys: string; changed: string }>`
-    with new_key as materialized (${newKeys(mutation.knownKeys)}),
-    fence as materialized (${fenceCte(fence, cohortSchema, sql`not exists (select 1 from new_key)`)}),
+  const { rows } = await sql<{ fenced: string; schema_changes: string; changed: string }>`
+    with schema_change as materialized (${schemaChanges(mutation.knownKeys, cohortSchema)}),
+    fence as materialized (${fenceCte(fence, cohortSchema, sql`not exists (select 1 from schema_change)`)}),
     ${rowValues(mutation)}p as materialized (${tenantRows(selection, [
       { name: 'sweep_id', array: sql`${slices.map((slice) => slice.sweepId)}::pg_catalog.uuid[]` },
       { name: 'row_detail', array: sql`${slices.map((slice) => slice.rowDetail)}::pg_catalog.bool[]` },
@@ -119,10 +119,10 @@ export async function mutateLocked(tx: Executor, mutation: Mutation): Promise<Mu
       from changed as c
       group by c.sweep_id, c.tenant_id
     )
-    select (select pg_catalog.count(*) from fence) as fenced, (select pg_catalog.count(*) from new_key) as new_keys, pg_catalog.count(*) as changed
+    select (select pg_catalog.count(*) from fence) as fenced, (select pg_catalog.count(*) from schema_change) as schema_changes, pg_catalog.count(*) as changed
     from changed as c`.execute(tx);
   const row = rows[0]!;
-  return { fenced: row.fenced === '1', hasNewKeys: row.new_keys === '1', changed: Number(row.changed) };
+  return { fenced: row.fenced === '1', schemaChanged: row.schema_changes !== '0', changed: Number(row.changed) };
 }
 
 function textArray(name: string, values: readonly (string | null)[]) {

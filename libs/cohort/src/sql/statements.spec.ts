@@ -44,6 +44,7 @@ const NOTE: RetentionEntry = {
   auditRowDetail: 'inherit',
   schema: 'app',
   table: 'notes',
+  partitioned: false,
   recordId: column('id', 'uuid'),
   uniqueAcrossPartitions: false,
   tenant: column('tenant_id', 'uuid'),
@@ -237,7 +238,7 @@ async function textOf(statement: (tx: Executor) => Promise<unknown>): Promise<st
 
 /** Keywords of SQL that look like calls. */
 const KEYWORDS = new Set(
-  'all and any array as by case coalesce conflict exists extract filter from greatest in join least lateral not on operator or over select set using values when where with'.split(
+  'all and any array as by case coalesce conflict exists extract filter from greatest in join least lateral not on operator or over select set then using values when where with'.split(
     ' ',
   ),
 );

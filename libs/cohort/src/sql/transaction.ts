@@ -42,7 +42,8 @@ export async function inTransaction<T>(
 
 /**
  * One message without parameters, so that all of it is one round trip. Deferred keys are checked at once: an error
- * must belong to the rows of its batch, not to its commit. None of it takes a snapshot. jit costs more than it gives in statements this short.
+ * must belong to the rows of its batch, not to its commit. None of it takes a snapshot. jit costs more than it gives
+ * in statements this short; names that the catalog prints are compared with ours.
  */
 function beginStatement(settings: TransactionSettings): string {
   const ms = (value: number) => Math.trunc(value);
@@ -52,6 +53,7 @@ function beginStatement(settings: TransactionSettings): string {
     `set local lock_timeout = ${ms(settings.lockTimeoutMs)}`,
     `set local idle_in_transaction_session_timeout = ${ms(settings.idleTimeoutMs)}`,
     'set local jit = off',
+    'set local quote_all_identifiers = off',
     ...(settings.withoutBitmaps ? ['set local enable_bitmapscan = off'] : []),
     'set constraints all immediate',
   ].join('; ');

@@ -11,13 +11,18 @@ export function columnsOf(entry: RetentionEntry): RetainedColumn[] {
 }
 
 /** The entry with its columns as they are installed: the catalog knows their types and whether they take NULL. */
-export function withInstalled(entry: RetentionEntry, installed: ReadonlyMap<string, ColumnRow>): RetentionEntry {
+export function withInstalled(
+  entry: RetentionEntry,
+  installed: ReadonlyMap<string, ColumnRow>,
+  partitioned: boolean,
+): RetentionEntry {
   const here = <C extends RetainedColumn | null>(column: C): C => {
     const row = column && installed.get(column.name);
     return row ? { ...column, type: row.type, cast: row.cast, nullable: row.nullable } : column;
   };
   return Object.freeze({
     ...entry,
+    partitioned,
     recordId: here(entry.recordId),
     tenant: here(entry.tenant),
     anchor: here(entry.anchor),
@@ -56,6 +61,9 @@ function recordIdProblems(entry: RetentionEntry, installed: ReadonlyMap<string, 
       ? [
           `${entry.entityName}: record id ${name} is ${type}, whose text depends on the session; wanted: uuid, an integer or text.`,
         ]
+      : []),
+    ...(type.endsWith('[]') || type.startsWith('_')
+      ? [`${entry.entityName}: record id ${name} is an array (${type}); wanted: uuid, an integer or text.`]
       : []),
     ...(nullable ? [`${entry.entityName}: record id ${name} takes NULL in the database; wanted: NOT NULL.`] : []),
   ];

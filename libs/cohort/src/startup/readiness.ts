@@ -133,7 +133,7 @@ async function checkTables(ctx: EngineContext, problems: string[]): Promise<Engi
     problems.push(...checkColumns(entry, found, strategies), ...checkRecordIdIsUnique(entry, own));
     if (strategies.includes(Strategy.Anonymise)) problems.push(...checkScrubsStayUnique(entry, own, ctx.factories));
     reservedByTrash(entry, own, strategies).forEach((warning) => ctx.logger.warn(warning));
-    return withInstalled(entry, found);
+    return withInstalled(entry, found, tables[table]!.partitioned);
   });
   const ready = { ...ctx, registry: withEntries(ctx.registry, located) };
   if (problems.length === 0) await checkLiterals(ready, problems);

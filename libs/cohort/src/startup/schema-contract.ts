@@ -186,7 +186,16 @@ function keyProblems(
   installed: readonly InstalledTable[],
 ): string[] {
   const targets = contract.keys.filter((key) => installed.some((table) => table.name === key.table));
-  return targets.flatMap((key) => {
+  const foreign = found.keys.filter(
+    (seen) =>
+      'cnd'.includes(seen.action) &&
+      !contract.keys.some((key) => seen.table === key.table && isSame(seen.columns, key.columns)),
+  );
+  const reaching = foreign.map(
+    (seen) =>
+      `foreign key (${seen.columns.join(', ')}) to ${seen.schema}.${seen.table} is ON DELETE ${ACTION_NAMES[seen.action]!}, which would change rows of Cohort's own; make it RESTRICT or drop it`,
+  );
+  const missing = targets.flatMap((key) => {
     const name = `foreign key (${key.columns.join(', ')}) to ${key.table} (${key.targetColumns.join(', ')})`;
     const seen = found.keys.find(
       (each) =>
@@ -201,6 +210,7 @@ function keyProblems(
       ? []
       : [`${name} is ON DELETE ${ACTION_NAMES[seen.action]!}; wanted: ${ACTION_NAMES[key.action]!}`];
   });
+  return [...reaching, ...missing];
 }
 
 function checkProblems(contract: TableContract, found: InstalledTable): string[] {

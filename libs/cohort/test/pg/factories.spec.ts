@@ -225,6 +225,7 @@ describe('a factory that fails', () => {
     ],
     ['returns nothing', () => undefined, 'type=FactoryValueError'],
     ['returns a promise', () => Promise.resolve('x'), 'type=FactoryValueError'],
+    ['returns a promise that fails', () => Promise.reject(new Error('ada@mail.test')), 'type=FactoryValueError'],
     ['returns a function', () => () => 'x', 'type=FactoryValueError'],
     ['returns an invalid Date', () => new Date(NaN), 'type=FactoryValueError'],
   ])('because it %s fails its entity, and the batch is rolled back', async (_, create, envelope) => {

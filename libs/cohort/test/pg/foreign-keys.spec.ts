@@ -278,3 +278,32 @@ test('a child that this role may not read still keeps its parent: the row is ref
   expect(result.entityFailures[0]!.error).toMatch(/code=sqlstate:23503/);
   expect(await idsOf(host, 'album')).toEqual([2]);
 });
+
+test('more ways through cascades than a statement can follow are refused at start, at once', async () => {
+  const host = await openHost({
+    entities: [retainedTable('Alpha')],
+    options: { rules: rulesFor(Strategy.Purge, 'Alpha') },
+  });
+  for (let level = 0; level < 16; level++) {
+    const parent = level === 0 ? 'alpha' : `level${level - 1}`;
+    await host.query(
+      `create table level${level}(id int primary key, a int references ${parent} on delete cascade, b int references ${parent} on delete cascade)`,
+    );
+  }
+  await expect(host.readiness.context()).rejects.toThrow('more than 100 ways lead from table public.alpha');
+});
+
+test('a key that is not enforced keeps nobody, on a server that has such', async () => {
+  const entities = [retainedTable('Alpha'), retainedTable('Beta')];
+  const host = await openHost({ entities, options: { rules: rulesFor(Strategy.Purge, 'Alpha', 'Beta') } });
+  const [{ version } = { version: 0 }] = await host.query<{ version: number }>(
+    `select current_setting('server_version_num')::int as version`,
+  );
+  if (version < 180_000) return;
+  await host.query('alter table beta add foreign key (parent_id) references alpha (id) not enforced');
+  await addRows(host, 'alpha', [{ id: 1 }]);
+  await addRows(host, 'beta', [{ id: 10, parent: 1, days: 1 }]);
+  expect((await host.sweep.sweep(ACME, NOW)).counts).toContainEqual(
+    expect.objectContaining({ entity: 'Alpha', affected: 1, skipped: 0 }),
+  );
+});

@@ -352,6 +352,16 @@ describe('holds that the database does not keep as asked', () => {
     expect((await host.sweep.sweep(ACME, NOW)).status).toBe('succeeded');
   });
 
+  test('of an entity manager of another database are refused', async () => {
+    const host = await openHost(notesHost);
+    const other = await openHost(notesHost);
+    const id = randomUUID();
+    for (const each of [host, other]) await addNotes(each, [{ id }]);
+    const placed = other.orm.em.fork().transactional((em) => host.holds.create(holdOn(SessionNote, id), { em }));
+    await expect(placed).rejects.toThrow("wanted: an EntityManager of Cohort's own MikroORM");
+    expect(await countRows(other, `${OURS}.retention_holds`)).toBe(0);
+  });
+
   test("but imported to last until 'infinity' are listed without an end", async () => {
     const host = await openHost(notesHost);
     const [id] = await addNotes(host, [{}]);

@@ -65,3 +65,35 @@ test('a held child behind a table that this role may not read is not set to NULL
   await expect(clerk.sweep.sweep(ACME, NOW)).rejects.toThrow(/may not read all tables on that way; grant it SELECT/);
   expect(await owner.query('select id, parent_id from track')).toEqual([{ id: 10, parent_id: 7 }]);
 });
+
+test('policies that are put on the holds while a pass runs stop it before a held row goes', async () => {
+  const entities = [retainedTable('Album')];
+  const options = { rules: rulesFor(Strategy.Purge, 'Album'), sweepBatchSize: 1 };
+  const owner = await openHost({ entities, options });
+  let done = false;
+  const clerk = await openHost({
+    entities,
+    options,
+    url: await clerkUrl(owner, 'album'),
+    probe: async (at) => {
+      if (at !== 'committed' || done) return;
+      done = true;
+      await owner.query(`alter table ${OURS}.retention_holds enable row level security`);
+    },
+  });
+  await addRows(owner, 'album', [{ id: 1, days: 600 }, { id: 2 }]);
+  await owner.holds.create(holdOn(entities[0]!, '2'));
+  expect((await clerk.sweep.sweep(ACME, NOW)).status).toBe('partiallyFailed');
+  expect(await idsOf(owner, 'album')).toEqual([2]);
+});
+
+test.each(['select', 'update', 'delete'])(
+  'a role without the privilege to %s is refused at start',
+  async (privilege) => {
+    const { owner, clerk } = await openClerk(['Album']);
+    await owner.query(`revoke ${privilege} on album from cohort_clerk`);
+    await expect(clerk.readiness.context()).rejects.toThrow(
+      `this role may not ${privilege} table public.album; grant it.`,
+    );
+  },
+);

@@ -319,6 +319,24 @@ describe('the installed schema', () => {
     expect(await entryNames(host)).toHaveLength(4);
   });
 
+  test('whose own rows would go with a row of the host is refused', async () => {
+    const host = await openAfter(
+      `create table customer(id text primary key);
+       alter table ${OURS}.retention_holds add foreign key (tenant_id) references customer on delete cascade`,
+    );
+    expect(await problemsOf(host)).toEqual(about('foreign key (tenant_id) to public.customer is ON DELETE CASCADE'));
+  });
+
+  test('is understood where the server quotes every name that it prints', async () => {
+    const owner = await open();
+    await owner.query(
+      `do $$ begin execute format('alter database %I set quote_all_identifiers = on', current_database()); end $$`,
+    );
+    const host = await open({ url: owner.url });
+    expect(await host.query('show quote_all_identifiers')).toEqual([{ quote_all_identifiers: 'on' }]);
+    expect(await entryNames(host)).toHaveLength(4);
+  });
+
   test('whose holds a crash would empty is refused', async () => {
     const host = await openAfter(`alter table ${OURS}.retention_holds set unlogged`);
     expect(await problemsOf(host)).toEqual(about('is not logged'));
@@ -443,6 +461,40 @@ describe('a value that a type does not take is refused for anonymising', () => {
       },
     );
     expect(await entryNames(host)).toEqual(['Note']);
+  });
+});
+
+describe('a table that the application finds by the search_path', () => {
+  async function openIn(note: EntitySchema) {
+    const owner = await open({ entities: [model()], options: { rules } });
+    await owner.query('create schema app; create table app.note (like note including all)');
+    await owner.query(
+      `do $$ begin execute format('alter database %I set search_path = app, public', current_database()); end $$`,
+    );
+    return open({ entities: [note], options: { rules }, url: owner.url });
+  }
+
+  test('and that is another one than Cohort would sweep is refused', async () => {
+    expect(await problemsOf(await openIn(model()))).toEqual(
+      about("the application's own statements find table app.note by the search_path"),
+    );
+  });
+
+  test('is swept where the entity names its schema', async () => {
+    expect(await entryNames(await openIn(model({ meta: { schema: 'app' } })))).toEqual(['Note']);
+  });
+});
+
+describe('a record id', () => {
+  test.each([
+    ['text[]', 'is an array'],
+    ['regclass', 'whose text depends on the session'],
+  ])('of type %s is refused', async (type, problem) => {
+    const host = await openAfter(`alter table note alter id type ${type} using null`, {
+      entities: [model()],
+      options: { rules },
+    });
+    expect(await problemsOf(host)).toEqual(about(problem));
   });
 });
 

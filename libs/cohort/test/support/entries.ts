@@ -20,6 +20,7 @@ export function anEntry(entityName: string, change: Partial<RetentionEntry> = {}
     auditRowDetail: 'inherit',
     schema: 'public',
     table: entityName.toLowerCase(),
+    partitioned: false,
     recordId: column('id', 'uuid'),
     uniqueAcrossPartitions: false,
     tenant: column('tenantId', 'text'),

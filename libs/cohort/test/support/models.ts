@@ -28,7 +28,10 @@ export function model(input: Model = {}): EntitySchema {
   const schema = new EntitySchema({
     name: input.name ?? 'Note',
     tableName: input.table ?? (input.name ?? 'Note').toLowerCase(),
-    properties: Object.fromEntries(Object.entries(properties).filter(([, property]) => property !== null)),
+    // Copied: the ORM writes into what it is given.
+    properties: Object.fromEntries(
+      Object.entries(properties).flatMap(([name, property]) => (property === null ? [] : [[name, { ...property }]])),
+    ),
     ...input.meta,
   } as never);
   if (input.retain !== null) {
