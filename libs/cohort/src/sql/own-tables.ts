@@ -34,7 +34,7 @@ export interface InstalledTable {
     readonly computed: boolean;
     /** Whether numbers come by themselves: an identity, or a default from a sequence. */
     readonly numbered: boolean;
-    /** Whether this role may draw from the sequence behind it, if there is one. */
+    /** Whether this role may draw from the sequence of its default, if there is one. */
     readonly sequenceUsable: boolean;
   }[];
   readonly indexes: readonly {
@@ -54,7 +54,7 @@ export interface InstalledTable {
     readonly action: string;
     readonly validated: boolean;
   }[];
-  /** Privileges of this role: 'select', 'insert', 'update', 'delete'. */
+  /** Privileges of this role, on the table or on every column of it: 'select', 'insert', 'update', 'delete'. */
   readonly privileges: readonly string[];
 }
 
@@ -77,11 +77,12 @@ export async function selectInstalled(
         from pg_catalog.pg_attribute as a
         left join pg_catalog.pg_attrdef as d on d.adrelid ${eq} a.attrelid and d.adnum ${eq} a.attnum
         left join lateral (
-          select pg_catalog.bool_and(pg_catalog.has_sequence_privilege(p.objid, 'usage')) as usable
+          -- The sequence that the default draws from, whoever owns it; an identity needs no grant of its own.
+          select pg_catalog.bool_and(pg_catalog.has_sequence_privilege(q.oid, 'usage, update')) as usable
           from pg_catalog.pg_depend as p
-          join pg_catalog.pg_class as q on q.oid ${eq} p.objid and q.relkind ${eq} 'S'
-          where p.refobjid ${eq} a.attrelid and p.refobjsubid ${eq} a.attnum and p.classid ${eq} 'pg_catalog.pg_class'::pg_catalog.regclass
-            and p.deptype ${eq} 'a'
+          join pg_catalog.pg_class as q on q.oid ${eq} p.refobjid and q.relkind ${eq} 'S'
+          where p.classid ${eq} 'pg_catalog.pg_attrdef'::pg_catalog.regclass and p.objid ${eq} d.oid
+            and p.refclassid ${eq} 'pg_catalog.pg_class'::pg_catalog.regclass
         ) as s on true
         where a.attrelid ${eq} c.oid and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped
       ) as columns,
@@ -122,7 +123,16 @@ export async function selectInstalled(
       ), '[]') as keys,
       array(
         select p.name from pg_catalog.unnest(array['select', 'insert', 'update', 'delete']) as p(name)
-        where pg_catalog.has_table_privilege(c.oid, p.name) and pg_catalog.has_schema_privilege(n.oid, 'usage')
+        where pg_catalog.has_schema_privilege(n.oid, 'usage') and case
+          when pg_catalog.has_table_privilege(c.oid, p.name) then true
+          -- A row is deleted as a whole: there is no grant for columns.
+          when p.name ${eq} 'delete' then false
+          else not exists (
+            select from pg_catalog.pg_attribute as a
+            where a.attrelid ${eq} c.oid and a.attnum operator(pg_catalog.>) 0 and not a.attisdropped
+              and not pg_catalog.has_column_privilege(c.oid, a.attnum, p.name)
+          )
+        end
       ) as privileges
     from pg_catalog.unnest(${[...tables]}::pg_catalog.text[]) as r(name)
     join pg_catalog.pg_namespace as n on n.nspname ${eq} ${schema}

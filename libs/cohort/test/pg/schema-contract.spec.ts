@@ -1,9 +1,15 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { sql } from 'kysely';
 import { CohortConfigurationError } from 'nestjs-cohort';
+import { COHORT_TABLES } from '../../src/schema/cohort-entities.js';
+import { selectInstalled } from '../../src/sql/own-tables.js';
+import { inTransaction } from '../../src/sql/transaction.js';
+import { checkContract } from '../../src/startup/schema-contract.js';
 import { clerkUrl } from '../support/clerk.js';
 import { type Host, openHost, startHost } from '../support/host.js';
 import { ACME, NOW, notesHost } from '../support/notes.js';
 import { OURS, SCHEMA } from '../support/schema.js';
+import { addNotes, countRows } from '../support/seed.js';
 
 /** Broken and mended again, one change at a time. */
 let host: Host;
@@ -36,8 +42,30 @@ async function problemsAfter(change: string, undo: string): Promise<readonly str
     expect(await problemsOf(host)).toEqual([]);
   }
 }
+/** What a transaction that is rolled back would make the contract say: of changes that no statement undoes. */
+async function problemsWithin(change: string): Promise<readonly string[]> {
+  return inTransaction(
+    host.orm,
+    { statementTimeoutMs: 0, lockTimeoutMs: 0, idleTimeoutMs: 0 },
+    async (tx): Promise<never> => {
+      await sql.raw(change).execute(tx);
+      const installed = await selectInstalled(tx, SCHEMA, Object.values(COHORT_TABLES));
+      throw new Undone(checkContract([...host.orm.getMetadata().getAll().values()], SCHEMA, installed).problems);
+    },
+  ).catch((error: unknown) => {
+    if (error instanceof Undone) return error.problems;
+    throw error;
+  });
+}
+class Undone extends Error {
+  constructor(readonly problems: readonly string[]) {
+    super('undone');
+  }
+}
 const at = (table: string, problem: string) => `Table ${OURS}."${table}": ${problem}; apply the pending migrations.`;
 const RUN_KEY = 'sweep_run_entity_summary_sweep_id_foreign';
+const DROP_HANDLER_UNIQUE = 'alter table sweep_row_handler_status drop constraint sweep_row_handler_status_handler_idx';
+const HANDLER_UNIQUE = 'sweep_row_handler_status_handler_idx unique (sweep_id, row_detail_id, handler_type)';
 const STATUS_KEY = 'foreign key (sweep_id, row_detail_id) to sweep_run_row_detail (sweep_id, id)';
 
 // acceptance 158
@@ -95,6 +123,42 @@ const broken: readonly Case[] = [
     problem: at(
       'sweep_run_row_detail',
       'has no unique index (sweep_id, retention_entity_id, record_id, category, strategy, tenant_id) where handled that is checked at once',
+    ),
+  },
+  {
+    title: 'a unique index that is valid',
+    change: `update pg_index set indisvalid = false where indexrelid = 'sweep_run_row_detail_handled_idx'::regclass`,
+    undo: `update pg_index set indisvalid = true where indexrelid = 'sweep_run_row_detail_handled_idx'::regclass`,
+    problem: at(
+      'sweep_run_row_detail',
+      'has no unique index (sweep_id, retention_entity_id, record_id, category, strategy, tenant_id) where handled that is checked at once',
+    ),
+  },
+  {
+    title: 'a unique index that is ready',
+    change: `update pg_index set indisready = false where indexrelid = 'sweep_run_row_detail_handled_idx'::regclass`,
+    undo: `update pg_index set indisready = true where indexrelid = 'sweep_run_row_detail_handled_idx'::regclass`,
+    problem: at(
+      'sweep_run_row_detail',
+      'has no unique index (sweep_id, retention_entity_id, record_id, category, strategy, tenant_id) where handled that is checked at once',
+    ),
+  },
+  {
+    title: 'a unique constraint that is not deferrable',
+    change: `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE} deferrable`,
+    undo: `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE}`,
+    problem: at(
+      'sweep_row_handler_status',
+      'has no unique index (sweep_id, row_detail_id, handler_type) that is checked at once',
+    ),
+  },
+  {
+    title: 'a unique constraint of just its columns',
+    change: `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE.replace('handler_type', 'handler_type, attempt')}`,
+    undo: `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE}`,
+    problem: at(
+      'sweep_row_handler_status',
+      'has no unique index (sweep_id, row_detail_id, handler_type) that is checked at once',
     ),
   },
   {
@@ -226,18 +290,34 @@ describe('without what it needs it is refused, by name:', () => {
     ]);
   });
 
-  test('any column of any table', async () => {
+  test.each<[string, (table: string, column: string) => string, (column: string) => string]>([
+    [
+      'renamed',
+      (table, column) => `alter table ${table} rename ${column} to gone`,
+      (column) => `has no column ${column};`,
+    ],
+    [
+      'dropped',
+      (table, column) => `alter table ${table} drop ${column} cascade`,
+      (column) => `has no column ${column};`,
+    ],
+    [
+      'made anew of another type',
+      (table, column) => `alter table ${table} drop ${column} cascade; alter table ${table} add ${column} point`,
+      (column) => `column ${column} is point; wanted: `,
+    ],
+  ])('any column of any table, %s', async (_, change, problem) => {
     const columns = await host.query<{ table: string; name: string }>(
       `select c.table_name as "table", c.column_name as name from information_schema.columns as c
        where c.table_schema = '${SCHEMA}' order by 1, c.ordinal_position`,
     );
     expect(columns.length).toBeGreaterThan(80);
     for (const { table, name } of columns) {
-      await host.query(`alter table ${OURS}.${table} rename ${name} to gone`);
-      expect(await problemsOf(host)).toContain(at(table, `has no column ${name}`));
-      await host.query(`alter table ${OURS}.${table} rename gone to ${name}`);
+      expect(await problemsWithin(change(`${OURS}.${table}`, name))).toContainEqual(
+        expect.stringContaining(`Table ${OURS}."${table}": ${problem(name)}`),
+      );
     }
-    expect(await problemsOf(host)).toEqual([]);
+    expect(await problemsWithin('select 1')).toEqual([]);
   });
 });
 
@@ -258,6 +338,16 @@ describe('what is not needed is not asked for:', () => {
       'more columns in an index',
       'alter table sweep_lane drop constraint sweep_lane_pkey, add primary key (pass_id, lane) include (status)',
       'alter table sweep_lane drop constraint sweep_lane_pkey, add primary key (pass_id, lane)',
+    ],
+    [
+      'more columns in a unique constraint',
+      `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE} include (state)`,
+      `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE}`,
+    ],
+    [
+      'a unique index in place of a constraint, beside a deferrable one',
+      `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE} deferrable; create unique index at_once on sweep_row_handler_status (sweep_id, row_detail_id, handler_type)`,
+      `drop index at_once; ${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE}`,
     ],
     [
       'a column of the host that may be left out',
@@ -306,6 +396,8 @@ describe('what is not needed is not asked for:', () => {
 });
 
 describe('a role', () => {
+  const FOREIGN_SEQUENCE = `create schema spare; create sequence spare.numbers;
+    alter table ${OURS}.sweep_progress alter id set default nextval('spare.numbers')`;
   const asClerk = async (revoke: string) => {
     const owner = await openHost(notesHost);
     const url = await clerkUrl(owner, 'session_notes', 'case_contacts', 'tickets', 'signals');
@@ -317,10 +409,50 @@ describe('a role', () => {
     expect(await asClerk('select 1')).toEqual([]);
   });
 
+  test('that may do it column by column is enough, and a sweep needs no more', async () => {
+    const owner = await openHost(notesHost);
+    const url = await clerkUrl(owner, 'session_notes', 'case_contacts', 'tickets', 'signals');
+    const clerk = new URL(url).username;
+    for (const table of Object.values(COHORT_TABLES)) {
+      const [{ columns } = { columns: '' }] = await owner.query<{ columns: string }>(
+        `select string_agg(quote_ident(attname), ', ') as columns from pg_attribute where attrelid = '${OURS}.${table}'::regclass and attnum > 0`,
+      );
+      await owner.query(`revoke select, insert, update on ${OURS}.${table} from ${clerk};
+        grant select (${columns}), insert (${columns}), update (${columns}) on ${OURS}.${table} to ${clerk}`);
+    }
+    const host = await openHost({ ...notesHost, url });
+    await addNotes(owner, [{}]);
+    expect(await host.sweep.sweep(ACME, NOW)).toMatchObject({ status: 'succeeded' });
+    expect(await countRows(owner, 'session_notes')).toBe(0);
+  });
+
+  test('that may draw from the sequence of an id, but does not own it, is enough', async () => {
+    expect(await asClerk(`${FOREIGN_SEQUENCE}; grant usage on spare.numbers to CLERK`)).toEqual([]);
+    expect(await asClerk(`${FOREIGN_SEQUENCE}; grant update on spare.numbers to CLERK`)).toEqual([]);
+  });
+
+  test('needs no grant on a sequence that an identity draws from, or that no default names', async () => {
+    const numbers = `${OURS}.sweep_progress_id_seq`;
+    expect(
+      await asClerk(
+        `alter table ${OURS}.sweep_progress alter id drop default; alter table ${OURS}.sweep_progress alter id add generated always as identity (sequence name ${OURS}.own);
+         revoke all on ${OURS}.own, ${numbers} from CLERK`,
+      ),
+    ).toEqual([]);
+    expect(
+      await asClerk(`${FOREIGN_SEQUENCE}; grant usage on spare.numbers to CLERK; revoke all on ${numbers} from CLERK`),
+    ).toEqual([]);
+  });
+
   test.each([
     [
       'read holds',
       `revoke select on ${OURS}.retention_holds from CLERK`,
+      `Table ${OURS}."retention_holds": this role may not select; grant it.`,
+    ],
+    [
+      'read every column of holds',
+      `revoke select on ${OURS}.retention_holds from CLERK; grant select (hold_id, record_id) on ${OURS}.retention_holds to CLERK`,
       `Table ${OURS}."retention_holds": this role may not select; grant it.`,
     ],
     [
@@ -331,6 +463,11 @@ describe('a role', () => {
     [
       'number progress',
       `revoke all on ${OURS}.sweep_progress_id_seq from CLERK`,
+      `Table ${OURS}."sweep_progress": this role may not use the sequence of id; grant it USAGE.`,
+    ],
+    [
+      'number progress by a sequence that no column owns',
+      FOREIGN_SEQUENCE,
       `Table ${OURS}."sweep_progress": this role may not use the sequence of id; grant it USAGE.`,
     ],
   ])('that may not %s is refused', async (_, revoke, problem) => {
