@@ -36,7 +36,7 @@ function setup(script: Partial<Pick<Scripted, 'capabilities' | 'answer'>> = {}, 
 }
 
 describe('openRuleBook', () => {
-  // RULE-03, RULE-07
+  // RULE-03, RULE-07, VAL-50 near miss, VAL-51 near miss
   test('asks each used category once for its capabilities', () => {
     const { provider, problems, book } = setup({}, ['notes', 'tickets', 'notes']);
     expect(provider.capabilitiesAsked).toBe(2);

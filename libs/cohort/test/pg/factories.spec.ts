@@ -262,7 +262,7 @@ describe('a factory that fails', () => {
   });
 });
 
-// VAL-01, VAL-65, VAL-66, VAL-67, acceptance 115, 116, 144
+// acceptance 115, 116, 144
 describe('start-up', () => {
   class Plain implements AnonymiseFactory {
     create = () => 'x';
@@ -284,6 +284,7 @@ describe('start-up', () => {
     );
   };
 
+  // VAL-01, VAL-65, VAL-66, VAL-67
   test.each<[string, object, readonly object[], string]>([
     ['no factory', NoFactory, [new NoFactory()], 'has no method create'],
     ['one of an unknown mode', OddMode, [new OddMode()], "has mode 'sometimes'"],
@@ -294,6 +295,13 @@ describe('start-up', () => {
     expect(await problemsOf(factories, how)).toEqual([expect.stringContaining(problem)]);
   });
 
+  // VAL-01 near miss, VAL-65 near miss, VAL-66 near miss
+  test('takes one that is registered once, beside others', async () => {
+    class Other extends Plain {}
+    expect(await problemsOf([new Other(), new Plain(), new NoFactory()], Plain)).toEqual([]);
+  });
+
+  // VAL-67 near miss
   test('takes any where the category cannot anonymise, except one that is registered twice', async () => {
     expect(await problemsOf([], Plain, Strategy.Purge)).toEqual([]);
     expect(await problemsOf([new NoFactory()], NoFactory, Strategy.Purge)).toEqual([]);

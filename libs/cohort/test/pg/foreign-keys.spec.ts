@@ -140,6 +140,7 @@ test.each([
   await expect(host.sweep.sweep(ACME, NOW)).rejects.toThrow(/ON DELETE CASCADE/);
 });
 
+// VAL-52 near miss, VAL-53 near miss
 test('a cascade into a table that is not retained is allowed', async () => {
   const { host } = await open('Album');
   await host.query('create table sleeve(id int primary key, album int references album (id) on delete cascade)');

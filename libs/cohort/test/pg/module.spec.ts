@@ -229,7 +229,7 @@ describe('rules given as a class', () => {
     modules: [...modules, CohortModule.forRoot({ rules: Policies })],
   });
 
-  // acceptance 208
+  // VAL-12 near miss, acceptance 208
   test('are the provider that the host registered', async () => {
     const app = await start(rules(hostModule(Policies)));
     expect(await purgedOf(app)).toEqual(['SessionNote: purge']);
@@ -259,7 +259,7 @@ describe('rules given as a class', () => {
   });
 });
 
-// acceptance 144, VAL-01, VAL-66, ANON-14
+// acceptance 144, ANON-14
 describe('factories of the host', () => {
   @Injectable()
   class Pseudonyms implements AnonymiseFactory {
@@ -276,6 +276,7 @@ describe('factories of the host', () => {
     ),
   );
 
+  // VAL-01 near miss, VAL-66 near miss
   test('are found among its providers', async () => {
     await migrated.query(
       `insert into acquaintance(id, tenant_id, created_at, email) values (gen_random_uuid(), 'acme', '2020-01-01', 'ann')`,
@@ -285,6 +286,7 @@ describe('factories of the host', () => {
     expect(await migrated.query('select email from acquaintance')).toEqual([{ email: 'someone' }]);
   });
 
+  // VAL-01, VAL-66
   test.each<[string, Type[], string]>([
     ['that nobody registered', [], 'is not registered'],
     ['that two modules registered', [hostModule(Pseudonyms), hostModule(Pseudonyms)], 'is registered 2 times'],

@@ -158,7 +158,7 @@ describe('record ids', () => {
       retain: { recordId },
     });
 
-  // VAL-33, acceptance 106, 107
+  // VAL-33, VAL-33 near miss, acceptance 106, 107
   test('that are one column of a composite key are refused, unless they are unique beside it', async () => {
     const id = { type: 'integer', primary: true };
     const host = await open([composite('id', { properties: { id } })]);
@@ -168,7 +168,7 @@ describe('record ids', () => {
     );
   });
 
-  // acceptance 104: the model may say so, and the database not
+  // VAL-33, VAL-34, VAL-34 near miss, acceptance 104: the model may say so, and the database not
   test('that the database does not keep unique are refused', async () => {
     const host = await open([model()]);
     await host.query('alter table note drop constraint note_pkey');
@@ -354,6 +354,7 @@ describe('properties', () => {
     },
   );
 
+  // VAL-36 near miss
   test.each(['label', 'labels', 'steps'])('a record id of type %s is taken', async (type) => {
     const host = await open([model({ properties: { id: { ...text, primary: true } } })]);
     await host.query(`create schema "Types"`);

@@ -68,7 +68,7 @@ const DROP_HANDLER_UNIQUE = 'alter table sweep_row_handler_status drop constrain
 const HANDLER_UNIQUE = 'sweep_row_handler_status_handler_idx unique (sweep_id, row_detail_id, handler_type)';
 const STATUS_KEY = 'foreign key (sweep_id, row_detail_id) to sweep_run_row_detail (sweep_id, id)';
 
-// acceptance 158
+// READY-05 near miss, READY-10 near miss, acceptance 158
 test('as the migrations make it, it is accepted', async () => {
   expect(await problemsOf(host)).toEqual([]);
 });
@@ -85,7 +85,6 @@ const dropAndAddCheck = (table: string, name: string, expression: string, suffix
   undo: `alter table ${table} drop constraint if exists ${name}; alter table ${table} add constraint ${name} check (${expression})`,
 });
 
-// READY-05, READY-06, READY-08; acceptance 159, 161, 164-169, 171, 172
 const broken: readonly Case[] = [
   {
     title: 'a primary key',
@@ -99,6 +98,7 @@ const broken: readonly Case[] = [
     undo: 'alter table sweep_lane drop constraint sweep_lane_pkey, add primary key (pass_id, lane)',
     problem: at('sweep_lane', 'has no primary key (pass_id, lane) that is checked at once'),
   },
+  // READY-08
   {
     title: 'a primary key that is not deferrable',
     change:
@@ -143,6 +143,7 @@ const broken: readonly Case[] = [
       'has no unique index (sweep_id, retention_entity_id, record_id, category, strategy, tenant_id) where handled that is checked at once',
     ),
   },
+  // READY-08
   {
     title: 'a unique constraint that is not deferrable',
     change: `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE} deferrable`,
@@ -152,6 +153,7 @@ const broken: readonly Case[] = [
       'has no unique index (sweep_id, row_detail_id, handler_type) that is checked at once',
     ),
   },
+  // READY-07
   {
     title: 'a unique constraint of just its columns',
     change: `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE.replace('handler_type', 'handler_type, attempt')}`,
@@ -173,6 +175,7 @@ const broken: readonly Case[] = [
     undo: 'alter table sweep_run alter total_affected type bigint',
     problem: at('sweep_run', 'column total_affected is integer; wanted: bigint'),
   },
+  // READY-06
   {
     title: 'a text without a limit',
     change: 'alter table sweep_run alter error type varchar(200)',
@@ -272,6 +275,7 @@ const broken: readonly Case[] = [
 ];
 
 describe('without what it needs it is refused, by name:', () => {
+  // READY-05, acceptance 159, 161, 164-169, 171, 172
   test.each(broken.map((each) => [each.title, each] as const))('%s', async (_, { change, undo, problem }) => {
     expect(await problemsAfter(change, undo)).toEqual([problem]);
   });
@@ -321,9 +325,10 @@ describe('without what it needs it is refused, by name:', () => {
   });
 });
 
-// READY-06, READY-07, READY-09; acceptance 170, 173
+// acceptance 170, 173
 describe('what is not needed is not asked for:', () => {
   test.each([
+    // READY-06 near miss
     [
       'a varchar without a limit',
       'alter table sweep_run alter error type varchar',
@@ -334,16 +339,19 @@ describe('what is not needed is not asked for:', () => {
       'alter table sweep_progress alter id drop default; alter table sweep_progress alter id add generated always as identity',
       `alter table sweep_progress alter id drop identity; alter table sweep_progress alter id set default nextval('sweep_progress_id_seq')`,
     ],
+    // READY-07 near miss
     [
       'more columns in an index',
       'alter table sweep_lane drop constraint sweep_lane_pkey, add primary key (pass_id, lane) include (status)',
       'alter table sweep_lane drop constraint sweep_lane_pkey, add primary key (pass_id, lane)',
     ],
+    // READY-07 near miss
     [
       'more columns in a unique constraint',
       `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE} include (state)`,
       `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE}`,
     ],
+    // READY-08 near miss
     [
       'a unique index in place of a constraint, beside a deferrable one',
       `${DROP_HANDLER_UNIQUE}, add constraint ${HANDLER_UNIQUE} deferrable; create unique index at_once on sweep_row_handler_status (sweep_id, row_detail_id, handler_type)`,
@@ -373,6 +381,7 @@ describe('what is not needed is not asked for:', () => {
     expect(await problemsAfter(change, undo)).toEqual([]);
   });
 
+  // READY-09, READY-09 near miss
   test('an index that only makes it fast is missed in the log, unless another one leads with its columns', async () => {
     await host.query(`drop index ${OURS}.retention_holds_record_idx`);
     const slow = await openHost({ ...notesHost, url: host.url });
@@ -475,7 +484,7 @@ describe('a role', () => {
   });
 });
 
-// acceptance 190, 192, 92, READY-11, READY-13
+// READY-11, READY-11 near miss, READY-13, READY-13 near miss, acceptance 92, 190, 192
 test('concurrent first callers share one check, its failure is forgotten, and its success is not', async () => {
   const repaired = await openHost({ ...notesHost, url: host.url });
   await host.query(`alter table ${OURS}.sweep_run rename actor to author`);
@@ -489,7 +498,7 @@ test('concurrent first callers share one check, its failure is forgotten, and it
   await host.query(`alter table ${OURS}.sweep_run rename author to actor`);
 });
 
-// acceptance 193, 194, READY-14
+// READY-14, READY-14 near miss, acceptance 193, 194
 test('the success of one host, or of one database, says nothing of another', async () => {
   await host.readiness.context();
   const other = await openHost(notesHost);

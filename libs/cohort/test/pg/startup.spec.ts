@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
 import { EntitySchema } from '@mikro-orm/core';
 import { Entity, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
-import { MikroORM } from '@mikro-orm/postgresql';
+import { MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
 import {
   CohortConfigurationError,
   Retain,
@@ -22,7 +22,7 @@ import { anonymisable, date, model, softDeletable, text, uuidKey } from '../supp
 import { Reversed } from '../support/reversed-type.js';
 import { ACME, NOTE_ID, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { countRows, holdOn } from '../support/seed.js';
-import { OURS } from '../support/schema.js';
+import { OURS, SCHEMA } from '../support/schema.js';
 
 async function open(input: Partial<HostOptions> = {}): Promise<Host> {
   return openHost({ ...notesHost, ...input });
@@ -64,13 +64,13 @@ class Declared extends RetentionRuleProvider {
 }
 
 describe('a right model on a migrated database', () => {
-  // acceptance 91, 133, 145, 153, 158, META-18
+  // READY-10 near miss, acceptance 91, 133, 145, 153, 158, META-18
   test('starts, and knows the retained entities alone', async () => {
     const host = await open({ entities: [...notesHost.entities, model({ name: 'Plain', retain: null })] });
     expect(await entryNames(host)).toEqual(['CaseContact', 'SessionNote', 'Signal', 'Ticket']);
   });
 
-  // acceptance 151, META-18, READY-11
+  // READY-11 near miss, acceptance 151, META-18
   test('is described once, and what was described cannot be changed', async () => {
     const host = await open();
     const { registry } = await host.readiness.context();
@@ -79,7 +79,7 @@ describe('a right model on a migrated database', () => {
     expect(() => Object.assign(registry.entries[0]!, { table: 'other' })).toThrow(TypeError);
   });
 
-  // acceptance 93, 134, RULE-11
+  // VAL-12 near miss, acceptance 93, 134, RULE-11
   test('starts with a provider that only knows at run time what it will answer', async () => {
     const host = await open({
       entities: [
@@ -92,7 +92,7 @@ describe('a right model on a migrated database', () => {
     expect(await entryNames(host)).toHaveLength(3);
   });
 
-  // acceptance 134, VAL-50
+  // acceptance 134
   test('starts only if it fits every strategy that a provider declares', async () => {
     const host = await open({
       entities: [anonymisable()],
@@ -357,26 +357,22 @@ describe('the installed schema', () => {
   test('is checked before every operation of every port, and none writes or makes anything', async () => {
     const host = await openAfter(`drop table ${OURS}.walk_cursor`);
     const before = await snapshot(host);
-    const id = NOTE_ID;
-    const calls: Record<string, () => Promise<unknown>> = {
-      preview: () => host.preview.preview(ACME, NOW),
-      sweep: () => host.sweep.sweep(ACME, NOW),
-      dryRun: () => host.sweep.sweep(ACME, NOW, { dryRun: true }),
-      sweepMany: () => host.sweep.sweepMany([ACME, TENANTLESS], NOW).next(),
-      create: () => host.holds.create(holdOn(SessionNote, id)),
-      createMany: () => host.holds.create([holdOn(SessionNote, id)]),
-      release: () => host.holds.release(id),
-      list: () => host.holds.list({ activeAsOf: NOW }),
-      hasActive: () => host.holds.hasActive({ entity: SessionNote, recordId: id, tenant: ACME }),
-      runs: () => host.ledger.runs(),
-      run: () => host.ledger.run(id),
-      rowDetails: () => host.ledger.rowDetails(id),
-    };
-    for (const [name, call] of Object.entries(calls)) {
+    for (const [name, call] of operationsOf(host)) {
       const error = await call().catch((thrown: unknown) => thrown);
       expect([name, error]).toEqual([name, expect.any(CohortConfigurationError)]);
     }
     expect(await snapshot(host)).toEqual(before);
+  });
+
+  // READY-01 near miss
+  test('that is right lets every operation of every port through, though nobody checked it at start', async () => {
+    const host = await open();
+    for (const [name] of operationsOf(host)) {
+      const unchecked = await open({ url: host.url });
+      const [, operation] = operationsOf(unchecked).find(([each]) => each === name)!;
+      const error = await operation().catch((thrown: unknown) => thrown);
+      expect([name, error]).not.toEqual([name, expect.any(CohortConfigurationError)]);
+    }
   });
 
   // acceptance 195, READY-02
@@ -388,7 +384,28 @@ describe('the installed schema', () => {
     await expect(host.ledger.run('run-1')).rejects.toThrow("sweepId is 'run-1'; wanted: ");
   });
 
-  // acceptance 190, READY-11
+  // READY-02, READY-02 near miss
+  test('is not looked at where the model is wrong already, and is where it is right', async () => {
+    const wrong = model({ properties: { createdAt: { ...date, columnType: 'date' } } });
+    const host = await openAfter(`drop table ${OURS}.walk_cursor`, { entities: [wrong], options: { rules } });
+    expect(await problemsOf(host)).toEqual(about("Note: 'createdAt' is date; wanted: timestamptz."));
+    const right = await openAfter(`drop table ${OURS}.walk_cursor`, { entities: [model()], options: { rules } });
+    expect(await problemsOf(right)).toEqual(about(`Table ${OURS}."walk_cursor" does not exist`));
+  });
+
+  // READY-12, READY-12 near miss
+  test('is seen as it is committed, not as the open transaction of a caller would make it', async () => {
+    const host = await openAfter(
+      `create table ${OURS}.spare (like ${OURS}.walk_cursor including all); drop table ${OURS}.walk_cursor`,
+    );
+    await host.orm.em.transactional(async (em) => {
+      await em.execute(`alter table ${OURS}.spare rename to walk_cursor`);
+      expect(await problemsOf(host)).toEqual(about(`Table ${OURS}."walk_cursor" does not exist`));
+    });
+    await expect(host.readiness.context()).resolves.toBeDefined();
+  });
+
+  // READY-11, READY-11 near miss, acceptance 190
   test('can be mended after a refusal, and a success is remembered', async () => {
     const host = await openAfter(`alter table ${OURS}.walk_cursor rename to mislaid`);
     expect(await problemsOf(host)).toHaveLength(1);
@@ -399,7 +416,7 @@ describe('the installed schema', () => {
     expect(await host.readiness.context()).toBe(ctx);
   });
 
-  // acceptance 193, 194, 132, READY-14
+  // READY-14, READY-14 near miss, acceptance 132, 193, 194
   test('that was found right in one place says nothing of another database', async () => {
     const right = await open();
     await right.readiness.context();
@@ -499,7 +516,7 @@ describe('a record id', () => {
 });
 
 describe('concurrent first callers', () => {
-  // acceptance 192, READY-13
+  // READY-13 near miss, acceptance 192
   test('share one check', async () => {
     const provider = new Declared(['purge']);
     const host = await open({ entities: [model()], options: { rules: provider } });
@@ -578,7 +595,7 @@ describe('foreign keys', () => {
     expect(problems[0]).toMatch(path);
   });
 
-  // acceptance 123
+  // VAL-52 near miss, acceptance 123
   test.each(['no action', 'restrict', 'set null', 'set default'])(
     'that %s between retained entities are accepted',
     async (action) => {
@@ -587,6 +604,7 @@ describe('foreign keys', () => {
     },
   );
 
+  // VAL-52 near miss, VAL-53 near miss
   test.each([
     [
       'end in a table that nobody retains',
@@ -602,7 +620,7 @@ describe('foreign keys', () => {
     expect(await entryNames(await tables(statements))).toHaveLength(2);
   });
 
-  // VAL-52: it is purging that a cascade follows
+  // VAL-52 near miss: it is purging that a cascade follows
   test('that cascade are accepted where no category may purge', async () => {
     const statement = 'alter table child add foreign key (parent_id) references parent on delete cascade';
     expect(await entryNames(await tables(statement, 'exempt'))).toHaveLength(2);
@@ -622,13 +640,13 @@ describe('foreign keys', () => {
     );
   });
 
-  // VAL-11
+  // VAL-11 near miss
   test('from a table to itself are no circle', async () => {
     const host = await tables('alter table child add foreign key (parent_id) references child');
     expect(await entryNames(host)).toHaveLength(2);
   });
 
-  // READY-09
+  // READY-09, READY-09 near miss
   test('without an index are accepted with a warning, and with one in silence', async () => {
     const statement = 'alter table child add constraint child_fk foreign key (parent_id) references parent';
     const bare = await tables(statement);
@@ -666,11 +684,28 @@ describe('the host', () => {
     }
   });
 
-  // acceptance 188, READY-03
+  // READY-03 near miss
+  test('on a driver of its own that extends the one of PostgreSQL is accepted', async () => {
+    class TracedDriver extends PostgreSqlDriver {}
+    const { url } = await open();
+    const orm = await MikroORM.init({
+      clientUrl: url,
+      driver: TracedDriver,
+      entities: [...notesHost.entities, ...cohortEntities({ schema: SCHEMA })],
+      pool: { max: 10 },
+    });
+    try {
+      await expect(readinessOf(orm, notesHost.options).context()).resolves.toBeDefined();
+    } finally {
+      await orm.close();
+    }
+  });
+
+  // READY-02, READY-03, acceptance 188
   test('on another database is refused, naming the driver', async () => {
     class SqliteDriver {}
     const orm = { driver: new SqliteDriver() } as unknown as MikroORM;
-    expect(await problemsOf({ readiness: readinessOf(orm, notesHost.options) })).toEqual(
+    expect(await problemsOf({ readiness: readinessOf(orm, { rules: null as never }) })).toEqual(
       about('The MikroORM driver is SqliteDriver; Cohort works on PostgreSQL'),
     );
   });
@@ -683,6 +718,25 @@ describe('the host', () => {
     );
   });
 });
+
+/** Every operation of every port, by its name. */
+function operationsOf(host: Host): [name: string, call: () => Promise<unknown>][] {
+  const id = NOTE_ID;
+  return Object.entries({
+    preview: () => host.preview.preview(ACME, NOW),
+    sweep: () => host.sweep.sweep(ACME, NOW),
+    dryRun: () => host.sweep.sweep(ACME, NOW, { dryRun: true }),
+    sweepMany: () => host.sweep.sweepMany([ACME, TENANTLESS], NOW).next(),
+    create: () => host.holds.create(holdOn(SessionNote, id)),
+    createMany: () => host.holds.create([holdOn(SessionNote, id)]),
+    release: () => host.holds.release(id),
+    list: () => host.holds.list({ activeAsOf: NOW }),
+    hasActive: () => host.holds.hasActive({ entity: SessionNote, recordId: id, tenant: ACME }),
+    runs: () => host.ledger.runs(),
+    run: () => host.ledger.run(id),
+    rowDetails: () => host.ledger.rowDetails(id),
+  });
+}
 
 function readinessOf(orm: MikroORM, options: HostOptions['options']): Readiness {
   const logger = { warn: () => undefined, error: () => undefined };
