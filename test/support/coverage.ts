@@ -1,8 +1,6 @@
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { NUMBERS, SCENARIOS, claimsIn, numbersIn } from './scenario-claims.ts';
-
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+import { ROOT, specFiles } from './specs.ts';
 
 /** Which test proves what; only its section of exceptions is written by hand. */
 export const COVERAGE_FILE = `${ROOT}docs/coverage.md`;
@@ -17,12 +15,8 @@ export type Proved = ReadonlyMap<number, readonly string[]>;
 export function readSpecs(): { readonly proved: Proved; readonly malformed: readonly string[] } {
   const proved = new Map<number, readonly string[]>();
   const malformed: string[] = [];
-  const specs = globSync('{libs,apps,migrations,bench,test}/**/*.spec.ts', {
-    cwd: ROOT,
-    exclude: (name) => /node_modules|dist/.test(name),
-  }).sort();
-  for (const spec of specs) {
-    const claims = claimsIn(readFileSync(ROOT + spec, 'utf8'));
+  for (const { spec, text } of specFiles()) {
+    const claims = claimsIn(text);
     for (const number of claims.proved) proved.set(number, [...(proved.get(number) ?? []), spec]);
     malformed.push(...claims.malformed.map((problem) => `${spec}, ${problem}`));
   }
