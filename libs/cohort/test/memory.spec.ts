@@ -57,11 +57,3 @@ test('nothing grows with the rows of a pass', () => {
     'preview.ts counts',
   ]);
 });
-
-// acceptance 21
-test('ids of rows are read in batches alone, and no longer kept than theirs', () => {
-  const naming = files.filter((file) => /recordIds?\b/.test(sourceOf(file)));
-  expect(naming).toEqual(['limit-walk.ts']);
-  const loop = /for \(;;\) \{\n.*?\n {2}\}\n/s.exec(sourceOf('limit-walk.ts'))![0];
-  expect(loop).toContain('const request: BatchRequest =');
-});

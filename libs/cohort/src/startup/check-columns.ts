@@ -55,14 +55,18 @@ export function checkColumns(
 }
 
 function recordIdProblems(entry: RetentionEntry, installed: ReadonlyMap<string, ColumnRow>): string[] {
-  const { name, type, nullable, sessionDependent } = { ...entry.recordId, ...installed.get(entry.recordId.name)! };
+  const { name, type, cast, nullable, sessionDependent } = {
+    ...entry.recordId,
+    ...installed.get(entry.recordId.name)!,
+  };
   return [
     ...(sessionDependent
       ? [
           `${entry.entityName}: record id ${name} is ${type}, whose text depends on the session; wanted: uuid, an integer or text.`,
         ]
       : []),
-    ...(type.endsWith('[]') || type.startsWith('_')
+    // There is no array of arrays to pass several ids in; there is one of a domain over an array.
+    ...((type.endsWith('[]') || type.startsWith('_')) && /[."]_[^.]+$/.test(cast)
       ? [`${entry.entityName}: record id ${name} is an array (${type}); wanted: uuid, an integer or text.`]
       : []),
     ...(nullable ? [`${entry.entityName}: record id ${name} takes NULL in the database; wanted: NOT NULL.`] : []),

@@ -51,6 +51,7 @@ const OUR_TABLES = Object.values(COHORT_TABLES);
 async function open() {
   const note = anonymisable({
     properties: { code: { type: 'string', columnType: 'char(3)', nullable: true } },
+    meta: { schema: 'shop' },
     retain: { anonymise: { email: 'null', code: ['fixedLiteral', 'X'] } },
   });
   const options = { rules: { notes: { period: 'P30D', strategy: 'anonymise' as const } } };
@@ -59,7 +60,7 @@ async function open() {
   for (const table of OUR_TABLES) await owner.query(`create view decoys.${table} as select 1 / 0 as broken`);
   const ids = [randomUUID(), randomUUID(), randomUUID()];
   await owner.query(
-    `insert into note(id, tenant_id, created_at, email, code) select i, 'acme', '2020-01-01', 'ann', 'abc' from unnest($1::uuid[]) as i`,
+    `insert into shop.note(id, tenant_id, created_at, email, code) select i, 'acme', '2020-01-01', 'ann', 'abc' from unnest($1::uuid[]) as i`,
     [ids],
   );
   await owner.query(
@@ -72,7 +73,7 @@ async function open() {
 
 const stateOf = (host: Host) =>
   host.query<{ id: string; email: string | null; code: string | null }>(
-    'select id, email, code from public.note order by email nulls last, id',
+    'select id, email, code from shop.note order by email nulls last, id',
   );
 
 // acceptance 186; trap 73
