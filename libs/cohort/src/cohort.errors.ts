@@ -61,7 +61,19 @@ export class DryRunOnlyError extends CohortError {
 
   constructor() {
     super(
-      'Cohort is configured with dryRun: true, so a mutating sweep is refused. Pass { dryRun: true } or lift the option.',
+      'Cohort is configured with dryRun: true, so a mutating call is refused. Pass { dryRun: true } or lift the option.',
+    );
+  }
+}
+
+/** An erasure would only have hidden rows. Nothing was changed, and no run was written. */
+export class SoftDeleteErasureError extends CohortError {
+  readonly code = 'erasure-soft-delete';
+
+  constructor(readonly entities: readonly string[]) {
+    super(
+      `The rules only soft-delete ${entities.join(', ')}, which leaves the data there, so the erasure was refused as a whole. ` +
+        'Give those categories another strategy, or accept it with { allowSoftDeleteAsErasure: true }.',
     );
   }
 }

@@ -16,11 +16,13 @@ export {
   RetentionHoldError,
   RuleResolutionError,
   RunLostError,
+  SoftDeleteErasureError,
 } from './cohort.errors.js';
 export {
   Anonymise,
   AnonymiseWith,
   ErasureSubject,
+  type ErasureSubjectOptions,
   RetentionAnonymisedAt,
   RetentionDeletedAt,
   RetentionRecordId,
@@ -41,6 +43,7 @@ export type {
   AnonymiseFactoryContext,
   AnonymiseFactoryMode,
 } from './domain/anonymise-factory.js';
+export { type ErasureIdentifier, ErasureScope, type ErasureScopeOptions } from './domain/erasure-scope.js';
 export {
   RetentionCategoryCapabilities,
   RetentionRule,
@@ -52,12 +55,14 @@ export type { RuleAlias, StaticRules } from './domain/static-rules.js';
 export { AnonymiseMethod, AuditRowDetail, Strategy } from './domain/strategy.js';
 export { TENANTLESS, TENANTLESS_ID, TenantContext, type TenantContextOptions } from './domain/tenant-context.js';
 export type { EntitySweepCount } from './engine/counts.js';
+export type { EntityErasureCount, ErasureBlock, RetentionErasureResult } from './engine/erasure.js';
 export type { EntityFailure } from './engine/failure.js';
 export type { RunStatus } from './engine/pass.js';
 export type { RetentionPreviewResult } from './engine/preview.js';
 export { RetentionPreview } from './sweeps/retention-preview.js';
 export { RetentionSweep, type SweepOptions } from './sweeps/retention-sweep.js';
 export type { RetentionSweepResult } from './engine/sweep.js';
+export { type ErasureOptions, RetentionErasure } from './sweeps/retention-erasure.js';
 export type { HoldRequest } from './holds/hold-request.js';
 export { type HoldCallOptions, RetentionHolds } from './holds/retention-holds.js';
 export {

@@ -18,6 +18,14 @@ export type Scrub =
   | { readonly property: string; readonly method: AnonymiseMethod; readonly literal: string | undefined }
   | { readonly property: string; readonly factory: AnonymiseFactoryClass };
 
+/** A property that identifies a person. */
+export interface SubjectMarker {
+  readonly property: string;
+  readonly kind: string;
+  /** How values are made comparable before they are compared. */
+  readonly normalise?: 'lowercase';
+}
+
 export interface Annotations {
   retain?: { readonly category: string; readonly anchor: string; readonly auditRowDetail: AuditRowDetail };
   entityId?: string;
@@ -25,7 +33,7 @@ export interface Annotations {
   tenantless?: true;
   readonly roles: RoleMarker[];
   readonly scrubs: Scrub[];
-  readonly subjects: { readonly property: string; readonly kind: string }[];
+  readonly subjects: SubjectMarker[];
 }
 
 const store = new WeakMap<AnnotationTarget, Annotations>();

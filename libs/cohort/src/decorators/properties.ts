@@ -1,7 +1,7 @@
 import type { AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 import { InvalidArgumentError } from '../cohort.errors.js';
 import { AnonymiseMethod, isOneOf } from '../domain/strategy.js';
-import { type PropertyRole, ownAnnotations } from './annotation-store.js';
+import { type PropertyRole, type SubjectMarker, ownAnnotations } from './annotation-store.js';
 import { requireOptions, requireText } from '../domain/arguments.js';
 
 type PropertyMarker = (target: object, property: string) => void;
@@ -54,12 +54,27 @@ export function AnonymiseWith(factory: AnonymiseFactoryClass): PropertyMarker {
   };
 }
 
-/** Marks a property that identifies the person a row is about. */
-export function ErasureSubject(kind = 'default'): PropertyMarker {
-  requireText(kind, 'ErasureSubject kind');
+export interface ErasureSubjectOptions {
+  /** `lowercase`: values that differ in case alone, as the database folds it, are one. Default: as the column compares. */
+  readonly normalise?: 'lowercase';
+}
+
+/** Marks a property that identifies the person a row is about, by a kind of identifier; several may have the same. */
+export function ErasureSubject(kind = 'default', options: ErasureSubjectOptions = {}): PropertyMarker {
+  const marker = requireSubject(kind, options, 'ErasureSubject');
   return (target, property) => {
-    ownAnnotations(target.constructor).subjects.push({ property, kind });
+    ownAnnotations(target.constructor).subjects.push({ property, ...marker });
   };
+}
+
+/** @internal Checks shared with `retain()`. */
+export function requireSubject(kind: unknown, options: unknown, argument: string): Omit<SubjectMarker, 'property'> {
+  requireText(kind, `${argument} kind`);
+  requireOptions(options, ['normalise'], `${argument} options`);
+  const { normalise } = options as ErasureSubjectOptions;
+  if (normalise !== undefined && normalise !== 'lowercase')
+    throw new InvalidArgumentError(`${argument} normalise`, normalise, `'lowercase', or nothing`);
+  return { kind, ...(normalise && { normalise }) };
 }
 
 /** @internal Checks shared with `retain()`. */

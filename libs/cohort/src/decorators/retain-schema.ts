@@ -3,7 +3,7 @@ import type { EntitySchema } from '@mikro-orm/core';
 import { InvalidArgumentError } from '../cohort.errors.js';
 import type { AnonymiseMethod, AuditRowDetail } from '../domain/strategy.js';
 import { type PropertyRole, type RoleMarker, type Scrub, ownAnnotations } from './annotation-store.js';
-import { requireScrub } from './properties.js';
+import { type ErasureSubjectOptions, requireScrub, requireSubject } from './properties.js';
 import { requireOptions, requireText } from '../domain/arguments.js';
 import { requireEntityId, retainAnnotation } from './retain.js';
 
@@ -29,8 +29,10 @@ export interface RetainOptionsOf<T> {
     readonly [P in Property<T> | `${Property<T>}.${string}`]?:
       AnonymiseMethod | readonly ['fixedLiteral', string] | AnonymiseFactoryClass;
   };
-  /** The kind of subject, by property. */
-  readonly erasureSubjects?: { readonly [P in Property<T>]?: string };
+  /** The kind of subject, or the kind with how its values are normalised, by property. */
+  readonly erasureSubjects?: {
+    readonly [P in Property<T>]?: string | (ErasureSubjectOptions & { readonly kind: string });
+  };
 }
 
 const ROLES = [
@@ -57,10 +59,10 @@ export function retain<T extends object>(
   const entityId = requireEntityId(options.entityId);
   const roles = rolesOf(options);
   const scrubs = Object.entries(options.anonymise ?? {}).map(([property, how]) => scrubOf(property, how));
-  const subjects = Object.entries(options.erasureSubjects ?? {}).map(([property, kind]: [string, unknown]) => {
-    requireText(kind, 'ErasureSubject kind');
-    return { property, kind };
-  });
+  const subjects = Object.entries(options.erasureSubjects ?? {}).map(([property, given]: [string, unknown]) => ({
+    property,
+    ...subjectOf(given),
+  }));
 
   const annotations = ownAnnotations(entity);
   annotations.retain = retained;
@@ -88,6 +90,12 @@ function recordIdMarker(given: object | null): RoleMarker {
   if (typeof acrossPartitions !== 'boolean')
     throw new InvalidArgumentError('retain recordId.uniqueAcrossPartitions', acrossPartitions, 'true or false');
   return { role: 'recordId', property, acrossPartitions };
+}
+
+function subjectOf(given: unknown) {
+  if (given === null || typeof given !== 'object') return requireSubject(given, {}, 'ErasureSubject');
+  const { kind, ...options } = given as { readonly kind?: unknown };
+  return requireSubject(kind, options, 'ErasureSubject');
 }
 
 function scrubOf(property: string, how: unknown): Scrub {

@@ -23,6 +23,16 @@ export function unknownKeys(value: object, keys: readonly string[]): string[] {
   return Object.keys(value).filter((key) => !keys.includes(key));
 }
 
+const MAX_ACTOR_LENGTH = 200;
+
+/** Takes an opaque id, or undefined for nobody. */
+export function requireActor(value: unknown): string | null {
+  if (value === undefined) return null;
+  requireText(value, 'options.actor');
+  if (value.length <= MAX_ACTOR_LENGTH) return value;
+  throw new InvalidArgumentError('options.actor', value, `an id of 1 to ${MAX_ACTOR_LENGTH} characters`);
+}
+
 /** Takes an AbortSignal, or undefined. */
 export function requireSignal(value: unknown): void {
   if (value !== undefined && !(value instanceof AbortSignal))

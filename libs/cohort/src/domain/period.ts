@@ -27,6 +27,12 @@ export function before(now: Date, period: string): Date {
   }
 }
 
+/** The instant one period after `then`, in the UTC calendar. */
+export function after(then: Date, period: string): Date {
+  const zoned = Temporal.Instant.fromEpochMilliseconds(then.getTime()).toZonedDateTimeISO('UTC');
+  return new Date(zoned.add(Temporal.Duration.from(period)).epochMilliseconds);
+}
+
 function durationOf(value: string): Temporal.Duration | undefined {
   try {
     return Temporal.Duration.from(value);

@@ -22,6 +22,13 @@ export class PassedOverError extends Error {
   }
 }
 
+/** An erasure waited as long as a batch may take, and somebody still had its rows locked. */
+export class RowsLockedError extends Error {
+  constructor(cause: unknown) {
+    super('Rows of the subject stayed locked by other transactions; ask again when those are over.', { cause });
+  }
+}
+
 /** What a mutation reaches, and which holds it sees, was judged by the schema of the pass's beginning. */
 export class SchemaChangedError extends Error {
   constructor() {

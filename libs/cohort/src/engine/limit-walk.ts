@@ -15,6 +15,7 @@ import type { Executor } from '../sql/transaction.js';
 import {
   PassedOverError,
   ReopenedRowsError,
+  RowsLockedError,
   RowsRefusedError,
   SchemaChangedError,
   isBusy,
@@ -58,7 +59,7 @@ export async function limitWalk(
   mostRows: number,
 ): Promise<WalkState> {
   const state: WalkState = { refused: new Set(), busy: new Set(), affected: 0, refusal: undefined };
-  const lanes = facts.oneLane ? pass.fences.slice(0, 1) : pass.fences;
+  const lanes = facts.oneLane || waits(walk) ? pass.fences.slice(0, 1) : pass.fences;
   const failed = new AbortController();
   const signal = AbortSignal.any([pass.signal, failed.signal]);
   const results = await Promise.allSettled(
@@ -77,6 +78,11 @@ export async function limitWalk(
   const rejected = results.find((result) => result.status === 'rejected');
   if (rejected) throw rejected.reason;
   return state;
+}
+
+/** An erasure does not leave out a row because somebody is at it. */
+function waits(walk: Walk): boolean {
+  return walk.subjects !== undefined;
 }
 
 interface Lane {
@@ -108,7 +114,8 @@ interface BatchResult {
 }
 
 async function runLane(lane: Lane, start: number): Promise<void> {
-  const { ctx, state, signal, mostRows } = lane;
+  const { ctx, state, signal, mostRows, walk } = lane;
+  let waitingSince = performance.now();
   let from = start;
   let size = ctx.settings.sweepBatchSize;
   let retried = false;
@@ -118,6 +125,7 @@ async function runLane(lane: Lane, start: number): Promise<void> {
     try {
       const batch = await runBatch(lane, request);
       retried = false;
+      waitingSince = performance.now();
       if (!batch && from === 0) return;
       if (!batch) {
         from = 0;
@@ -130,6 +138,11 @@ async function runLane(lane: Lane, start: number): Promise<void> {
     } catch (error) {
       const remedy = remedyFor(error, signal);
       if (remedy === 'stop' || remedy === 'fail') throw error;
+      // In slices shorter than the server's deadlock_timeout, so that we give way before it picks a victim.
+      if (waits(walk) && isBusy(error)) {
+        if (performance.now() - waitingSince < ctx.settings.batchTimeoutMs) continue;
+        throw new RowsLockedError(error);
+      }
       if (!retried && remedy !== 'halve') {
         retried = true;
         continue;
@@ -146,13 +159,19 @@ async function runLane(lane: Lane, start: number): Promise<void> {
 /** begin | lock | lock what it would set to NULL | fence, mutation, details, progress | look again | commit. Null: nothing to lock. */
 async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult | null> {
   const { ctx, pass, walk, facts, fence, signal } = lane;
-  const selection: Selection<PlannedSlice> = selectForSweep(ctx, walk, walk.slices.slice(request.from));
+  const selection: Selection<PlannedSlice> = selectForWalk(ctx, walk, walk.slices.slice(request.from));
   const exclusions = exclusionsOf(lane);
   const tenantByTenant = selection.slices.length === 1 || facts.isServed(walk.strategy);
   const withIds = facts.hasTriggers || request.size === 1;
   const result = await inBatch(ctx, async (tx) => {
     await ctx.probe?.('before-lock', walk.entry.entityName);
-    const locked = await lockCandidates(tx, selection, { limit: request.size, exclusions, tenantByTenant, withIds });
+    const locked = await lockCandidates(tx, selection, {
+      limit: request.size,
+      exclusions,
+      waits: waits(walk),
+      tenantByTenant,
+      withIds,
+    });
     if (!locked) return null;
     request.locked = locked;
     await ctx.probe?.('locked', walk.entry.entityName);
@@ -221,13 +240,14 @@ function nullingPaths({ walk, facts }: Lane): KeyPath[] {
   return keyPathsOf(walk, facts).filter((path) => isNulling(path.at(-1)!));
 }
 
-/** The rows of a walk that a sweep means. */
-export function selectForSweep(
+/** The rows that a walk means, of some of its tenants. */
+export function selectForWalk(
   ctx: Pick<EngineContext, 'registry'>,
   walk: MutatingWalk,
   slices: readonly PlannedSlice[],
 ): Selection<PlannedSlice> {
-  return { entry: walk.entry, strategy: walk.strategy, cohortSchema: ctx.registry.cohortSchema, slices };
+  const { entry, strategy, subjects } = walk;
+  return { entry, strategy, cohortSchema: ctx.registry.cohortSchema, slices, subjects };
 }
 
 function exclusionsOf({ walk, facts, state }: Lane): Exclusions {

@@ -22,6 +22,7 @@ export interface PassRequest {
   readonly dryRun: boolean;
   readonly now: Date;
   readonly actor: string | null;
+  readonly subjectKind?: string | null | undefined;
   readonly tenants: readonly TenantContext[];
   readonly signal: AbortSignal | undefined;
 }
@@ -89,6 +90,7 @@ async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSig
         now: request.now,
         actor: request.actor,
         engineVersion: ENGINE_VERSION,
+        subjectKind: request.subjectKind ?? null,
       },
       runs,
     );

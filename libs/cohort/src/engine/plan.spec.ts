@@ -27,7 +27,7 @@ function setup(answer: Answer = () => rule('purge')) {
   return {
     asked,
     plan: (entries: readonly RetentionEntry[], runs: Parameters<typeof planWalks>[2], now = NOW) =>
-      planWalks({ rules }, entries, runs, now, undefined),
+      planWalks({ rules }, entries, runs, { now, signal: undefined }),
   };
 }
 

@@ -6,6 +6,7 @@ import { TENANTLESS, type TenantContext } from '../domain/tenant-context.js';
 import { fitsType } from '../registry/column-type.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import type { BookedSlice } from '../sql/mutate.js';
+import type { SubjectMatch } from '../sql/selection.js';
 import type { EngineContext } from './context.js';
 
 /** One tenant's share of a walk. */
@@ -19,6 +20,8 @@ export interface Walk {
   readonly entry: RetentionEntry;
   readonly strategy: Strategy;
   readonly slices: readonly PlannedSlice[];
+  /** Of an erasure: what identifies the person in this entity; none for a whole tenant. */
+  readonly subjects?: readonly SubjectMatch[] | undefined;
 }
 
 export interface PlannedRun {
@@ -39,6 +42,13 @@ export interface Plan {
   readonly failures: readonly PlanFailure[];
 }
 
+export interface PlanRequest {
+  readonly now: Date;
+  readonly signal: AbortSignal | undefined;
+  /** Default: that of a sweep. */
+  readonly cutoffOf?: (rule: RetentionRule, now: Date) => { readonly at: Date | null; readonly period: string };
+}
+
 /**
  * Resolves every rule first, before any row is locked: a slow provider never holds up the application. `entries` come in
  * the order in which they are swept. A rule that cannot be resolved fails its entity for its tenant, nothing else.
@@ -47,8 +57,7 @@ export async function planWalks(
   ctx: Pick<EngineContext, 'rules'>,
   entries: readonly RetentionEntry[],
   runs: readonly PlannedRun[],
-  now: Date,
-  signal: AbortSignal | undefined,
+  { now, signal, cutoffOf = sweepCutoff }: PlanRequest,
 ): Promise<Plan> {
   const walks: Walk[] = [];
   const failures: PlanFailure[] = [];
@@ -58,7 +67,7 @@ export async function planWalks(
       signal?.throwIfAborted();
       if ((run.tenant === TENANTLESS) !== (entry.tenant === null)) continue;
       try {
-        const slice = await planSlice(ctx, entry, run, now);
+        const slice = await planSlice(ctx, entry, run, { now, cutoffOf });
         const slices = byStrategy.get(slice.rule.strategy);
         if (slices) slices.push(slice);
         else byStrategy.set(slice.rule.strategy, [slice]);
@@ -76,11 +85,11 @@ async function planSlice(
   { rules }: Pick<EngineContext, 'rules'>,
   entry: RetentionEntry,
   run: PlannedRun,
-  now: Date,
+  { now, cutoffOf }: Required<Pick<PlanRequest, 'now' | 'cutoffOf'>>,
 ): Promise<PlannedSlice> {
   requireTenantOfType(entry, run.tenant);
   const rule = await rules.resolve({ category: entry.category, tenant: run.tenant, now });
-  const cutoff = sweepCutoff(rule, now);
+  const cutoff = cutoffOf(rule, now);
   const detail = entry.auditRowDetail === AuditRowDetail.Inherit ? rule.auditRowDetail : entry.auditRowDetail;
   return {
     tenantId: run.tenantId,

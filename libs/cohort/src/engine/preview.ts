@@ -4,7 +4,7 @@ import { tenantIdOf } from '../registry/retention-registry.js';
 import { countSelection } from '../sql/selection.js';
 import { type EngineContext, inLedger } from './context.js';
 import { type EntitySweepCount, NOTHING, foreseen } from './counts.js';
-import { type MutatingWalk, selectForSweep } from './limit-walk.js';
+import { type MutatingWalk, selectForWalk } from './limit-walk.js';
 import { type Walk, planWalks } from './plan.js';
 
 export interface RetentionPreviewResult {
@@ -22,7 +22,10 @@ export async function previewTenant(
 ): Promise<RetentionPreviewResult> {
   signal?.throwIfAborted();
   const tenantId = tenantIdOf(ctx.registry, tenant);
-  const plan = await planWalks(ctx, ctx.registry.entries, [{ sweepId: ctx.newId(), tenant, tenantId }], now, signal);
+  const plan = await planWalks(ctx, ctx.registry.entries, [{ sweepId: ctx.newId(), tenant, tenantId }], {
+    now,
+    signal,
+  });
   if (plan.failures[0]) throw plan.failures[0].error;
   const counts: EntitySweepCount[] = [];
   for (const walk of plan.walks) {
@@ -39,7 +42,7 @@ async function count(ctx: EngineContext, walk: Walk, tenantId: string): Promise<
 }
 
 async function foresee(ctx: EngineContext, walk: MutatingWalk) {
-  const selection = selectForSweep(ctx, walk, walk.slices);
+  const selection = selectForWalk(ctx, walk, walk.slices);
   const [counted] = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [], keyPaths: [] }));
   return counted ? foreseen(counted) : NOTHING;
 }

@@ -4,6 +4,7 @@ import { type OriginalRow, type ScrubValue, selectOriginals } from '../sql/mutat
 import type { LockedRows, Selection } from '../sql/selection.js';
 import type { Executor } from '../sql/transaction.js';
 import type { EngineContext } from './context.js';
+import { toText } from './stored-text.js';
 
 export interface ScrubValues {
   readonly scrubs: readonly ScrubValue[];
@@ -51,7 +52,7 @@ export async function scrubValues(
       now: new Date(now),
       tenantId: slices[slice]!.tenantId,
     };
-    return toText(property, scrub.toStored(requireValue(property, factoryOf(scrub), context)));
+    return storedText(property, scrub.toStored(requireValue(property, factoryOf(scrub), context)));
   };
   const scrubs = entry.scrubs.map((scrub): ScrubValue => {
     const { column } = scrub;
@@ -79,14 +80,9 @@ function requireValue(
   return value;
 }
 
-/** A stored value as PostgreSQL reads it from text. */
-function toText(property: string, stored: unknown): string | null {
-  if (stored === null) return null;
-  if (typeof stored === 'string') return stored;
-  if (typeof stored === 'number' || typeof stored === 'bigint' || typeof stored === 'boolean') return String(stored);
-  if (stored instanceof Date && !Number.isNaN(stored.getTime())) return stored.toISOString();
-  if (stored instanceof Uint8Array) return `\\x${Buffer.from(stored).toString('hex')}`;
-  if (typeof stored === 'object' && !(stored instanceof Date)) return JSON.stringify(stored);
+function storedText(property: string, stored: unknown): string | null {
+  const text = toText(stored);
+  if (text !== undefined) return text;
   throw new FactoryValueError(
     property,
     `what cannot be stored (${stored instanceof Date ? 'an invalid Date' : typeof stored})`,

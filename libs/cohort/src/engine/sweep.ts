@@ -5,11 +5,11 @@ import type { RetentionEntry } from '../registry/retention-entry.js';
 import { writeSummaries } from '../sql/ledger.js';
 import { type LedgerSummary, selectPassSummaries } from '../sql/ledger-read.js';
 import { type Selection, countSelection } from '../sql/selection.js';
-import { remedyFor } from './batch-failure.js';
+import { RowsLockedError, remedyFor } from './batch-failure.js';
 import { type EngineContext, inLedger } from './context.js';
 import { type EntitySweepCount, NOTHING, type Tally, foreseen, leftOver, toSummary } from './counts.js';
 import { type EntityFailure, sanitise } from './failure.js';
-import { type MutatingWalk, keyPathsOf, limitWalk, selectForSweep } from './limit-walk.js';
+import { type MutatingWalk, keyPathsOf, limitWalk, selectForWalk } from './limit-walk.js';
 import { type Pass, type RunStatus, type SettledPass, withPass } from './pass.js';
 import { type Walk, planWalks } from './plan.js';
 import { recoverAbandoned } from './recover.js';
@@ -40,21 +40,29 @@ export interface RetentionSweepResult {
 /** One pass over a set of tenants, one of them or thousands: recover, start, plan, walk by walk, settle. */
 export async function sweepTenants(ctx: EngineContext, request: SweepRequest): Promise<RetentionSweepResult[]> {
   if (ctx.settings.dryRun && !request.dryRun) throw new DryRunOnlyError();
-  const problems = await ownTableProblems(ctx);
-  if (problems.length === 0) problems.push(...(await scopeProblems(ctx)));
-  if (problems.length > 0) throw new CohortConfigurationError(problems);
-  await recoverAbandoned(ctx);
+  await prepare(ctx);
   const settled = await withPass(ctx, { ...request, trigger: 'manual' }, async (pass) => {
     const facts = await loadTableFacts(ctx);
-    const plan = await planWalks(ctx, orderByForeignKeys(facts), pass.runs, request.now, pass.signal);
+    const plan = await planWalks(ctx, orderByForeignKeys(facts), pass.runs, {
+      now: request.now,
+      signal: pass.signal,
+    });
     for (const { entry, sweepId, error } of plan.failures) failEntity(ctx, pass, entry, [sweepId], error);
     for (const walk of plan.walks) await sweepEntity(ctx, pass, walk, facts.get(walk.entry)!);
   });
   return toResults(ctx, settled);
 }
 
+/** What every pass begins with: its own tables are usable, and what others left behind is ended. */
+export async function prepare(ctx: EngineContext): Promise<void> {
+  const problems = await ownTableProblems(ctx);
+  if (problems.length === 0) problems.push(...(await scopeProblems(ctx)));
+  if (problems.length > 0) throw new CohortConfigurationError(problems);
+  await recoverAbandoned(ctx);
+}
+
 /** One walk. Whatever goes wrong in it fails its entity and nothing else, unless the pass itself is over. */
-async function sweepEntity(ctx: EngineContext, pass: Pass, walk: Walk, facts: TableFacts): Promise<void> {
+export async function sweepEntity(ctx: EngineContext, pass: Pass, walk: Walk, facts: TableFacts): Promise<void> {
   pass.signal.throwIfAborted();
   try {
     if (facts.problems.length > 0) throw new CohortConfigurationError(facts.problems);
@@ -64,7 +72,7 @@ async function sweepEntity(ctx: EngineContext, pass: Pass, walk: Walk, facts: Ta
   } catch (error) {
     if (remedyFor(error, pass.signal) === 'stop') throw error;
     const sweepIds = walk.slices.map((slice) => slice.sweepId);
-    failEntity(ctx, pass, walk.entry, sweepIds, error);
+    failEntity(ctx, pass, walk.entry, sweepIds, error, error instanceof RowsLockedError ? ';locked' : '');
   }
 }
 
@@ -73,7 +81,7 @@ function isMutating(walk: Walk): walk is MutatingWalk {
 }
 
 async function dryRun(ctx: EngineContext, pass: Pass, walk: MutatingWalk): Promise<void> {
-  const selection = selectForSweep(ctx, walk, walk.slices);
+  const selection = selectForWalk(ctx, walk, walk.slices);
   const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [], keyPaths: [] }));
   const bySlice = new Map(counts.map((count) => [count.slice, foreseen(count)]));
   await record(ctx, pass, walk, (slice) => bySlice.get(slice) ?? NOTHING);
@@ -83,7 +91,7 @@ async function dryRun(ctx: EngineContext, pass: Pass, walk: MutatingWalk): Promi
 async function mutate(ctx: EngineContext, pass: Pass, walk: MutatingWalk, facts: TableFacts): Promise<void> {
   await record(ctx, pass, walk, () => NOTHING);
   const keyPaths = keyPathsOf(walk, facts);
-  const selection = selectForSweep(ctx, walk, walk.slices);
+  const selection = selectForWalk(ctx, walk, walk.slices);
   const { refused, refusal } = await limitWalk(ctx, pass, walk, facts, await mostRows(ctx, selection, facts));
   const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [...refused], keyPaths }));
   const bySlice = new Map(counts.map((count) => [count.slice, leftOver(count, keyPaths)]));
@@ -119,7 +127,7 @@ async function record(
 }
 
 /** One sanitised failure, under one diagnostic id, for every run that it touches. */
-function failEntity(
+export function failEntity(
   ctx: EngineContext,
   pass: Pass,
   entry: RetentionEntry,
@@ -135,7 +143,7 @@ function failEntity(
 }
 
 /** The results are read back from the ledger, so that the two cannot disagree. */
-async function toResults(ctx: EngineContext, { pass, settled }: SettledPass): Promise<RetentionSweepResult[]> {
+export async function toResults(ctx: EngineContext, { pass, settled }: SettledPass): Promise<RetentionSweepResult[]> {
   const summaries = await inLedger(ctx, (tx) => selectPassSummaries(tx, ctx.registry.cohortSchema, pass.passId));
   const bySweep = Map.groupBy(summaries, (summary) => summary.sweepId);
   return pass.runs.map(({ sweepId, tenantId }) => {

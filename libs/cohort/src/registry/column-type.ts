@@ -18,10 +18,15 @@ const RANGES: ReadonlyMap<string, bigint> = new Map(
 );
 const TEXTS = ['text', 'varchar', 'character varying', 'char', 'character', 'bpchar', 'citext'];
 
+/** Whether values are texts of any kind. */
+export function isText(type: string): boolean {
+  return TEXTS.includes(baseType(type));
+}
+
 /** Types that a tenant column may have: a uuid, a text or an integer. */
 export function isTenantType(type: string): boolean {
   const base = baseType(type);
-  return base === 'uuid' || RANGES.has(base) || TEXTS.includes(base);
+  return base === 'uuid' || RANGES.has(base) || isText(base);
 }
 
 /**

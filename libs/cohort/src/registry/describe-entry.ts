@@ -1,6 +1,6 @@
 import { type EntityMetadata, type EntityProperty, ReferenceKind, types } from '@mikro-orm/core';
 import { type Annotations, type PropertyRole, type Scrub, readAnnotations } from '../decorators/annotation-store.js';
-import { baseType, isTenantType } from './column-type.js';
+import { baseType, isTenantType, isText } from './column-type.js';
 import type {
   ColumnScrub,
   FactoryScrub,
@@ -233,13 +233,20 @@ function subjectsOf(
   const seen = new Set<string>();
   return [...annotations.subjects]
     .sort((a, b) => (a.property < b.property ? -1 : 1))
-    .flatMap(({ property: name, kind }): SubjectColumn[] => {
+    .flatMap(({ property: name, kind, normalise }): SubjectColumn[] => {
       const property = propertyNamed(meta, name);
       const column = property && toColumn(property);
       if (!column) complain(`'${name}' is marked @ErasureSubject, but not mapped to one column of the table.`);
       if (seen.has(name)) complain(`'${name}' is marked @ErasureSubject twice; a property has one kind.`);
       seen.add(name);
-      return column ? [{ kind, column }] : [];
+      if (!column) return [];
+      if (normalise && !isText(column.type))
+        complain(`'${name}' is an erasure subject in lower case, but its type is ${column.type}; wanted: a text.`);
+      if (property!.hasConvertToDatabaseValueSQL || property!.hasConvertToJSValueSQL)
+        complain(
+          `'${name}' is an erasure subject with a custom type that converts in SQL, which a subject does not pass.`,
+        );
+      return [{ kind, column, foldCase: normalise === 'lowercase', toStored: storing(property!) }];
     });
 }
 
@@ -280,6 +287,14 @@ function embeddedScrubs(meta: EntityMetadata, annotations: Annotations, complain
   });
 }
 
+/** The property's own converter to what the database stores. */
+function storing({ customType }: EntityProperty): (value: unknown) => unknown {
+  return (value) =>
+    value === null || !customType?.platform
+      ? value
+      : (customType.convertToDatabaseValue(value, customType.platform) as unknown);
+}
+
 function factoryScrub(
   property: EntityProperty,
   column: RetainedColumn,
@@ -293,10 +308,7 @@ function factoryScrub(
   return {
     column,
     factory,
-    toStored: (value) =>
-      value === null || !customType?.platform
-        ? value
-        : (customType.convertToDatabaseValue(value, customType.platform) as unknown),
+    toStored: storing(property),
     fromStored: (stored) => {
       if (stored === null) return null;
       if (customType?.platform) return customType.convertToJSValue(stored, customType.platform) as unknown;

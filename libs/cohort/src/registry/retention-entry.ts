@@ -35,6 +35,10 @@ export interface FactoryScrub {
 export interface SubjectColumn {
   readonly kind: string;
   readonly column: RetainedColumn;
+  /** Whether upper and lower case are the same. */
+  readonly foldCase: boolean;
+  /** What the application's value is stored as, by the property's own converter. */
+  readonly toStored: (value: unknown) => unknown;
 }
 
 /** All that the engine needs to know of one retained entity. Physical names come from the ORM model alone. */

@@ -16,6 +16,8 @@ export interface LedgerRun {
   readonly totalAffected: number;
   readonly logicalNow: Date;
   readonly actor: string | null;
+  /** Kinds of identifiers that an erasure was asked for, joined by commas. Null for other runs, and for a whole tenant. */
+  readonly erasureSubjectKind: string | null;
   readonly engineVersion: string;
   readonly error: string | null;
 }
@@ -68,7 +70,7 @@ export async function selectRuns(tx: Executor, cohortSchema: string, query: RunQ
       r.total_affected operator(pg_catalog.+) coalesce((
         select pg_catalog.sum(p.affected)::pg_catalog.int8 from ${cohortTable(cohortSchema, 'progress')} as p where p.sweep_id ${eq} r.sweep_id
       ), 0) as "totalAffected",
-      ${millis(sql`r.logical_now`)} as "logicalNow", r.actor, r.engine_version as "engineVersion", r.error
+      ${millis(sql`r.logical_now`)} as "logicalNow", r.actor, r.erasure_subject_kind as "erasureSubjectKind", r.engine_version as "engineVersion", r.error
     from ${cohortTable(cohortSchema, 'run')} as r
     where true
       ${query.sweepId === undefined ? sql`` : sql`and r.sweep_id ${eq} ${query.sweepId}::pg_catalog.uuid`}

@@ -15,6 +15,8 @@ export interface RunsHeader {
   readonly now: Date;
   readonly actor: string | null;
   readonly engineVersion: string;
+  /** Kinds of identifiers that an erasure was asked for. */
+  readonly subjectKind: string | null;
 }
 
 /** Started rows of all runs of a pass. Returns the instant that they were stamped with. */
@@ -27,9 +29,11 @@ export async function insertRuns(
   const { rows } = await sql<{ at: string }>`
     with runs as (
       insert into ${cohortTable(cohortSchema, 'run')}
-        (sweep_id, pass_id, trigger_kind, dry_run, tenant_id, status, started_at, total_affected, logical_now, actor, engine_version)
+        (sweep_id, pass_id, trigger_kind, dry_run, tenant_id, status, started_at, total_affected, logical_now, actor, engine_version,
+         erasure_subject_kind)
       select r.sweep_id, ${header.passId}::pg_catalog.uuid, ${header.trigger}, ${header.dryRun}, r.tenant_id, 'started',
-        pg_catalog.statement_timestamp(), 0, ${header.now.toISOString()}::pg_catalog.timestamptz, ${header.actor}, ${header.engineVersion}
+        pg_catalog.statement_timestamp(), 0, ${header.now.toISOString()}::pg_catalog.timestamptz, ${header.actor}, ${header.engineVersion},
+        ${header.subjectKind}
       from rows from (
         pg_catalog.unnest(${runs.map((run) => run.sweepId)}::pg_catalog.uuid[]),
         pg_catalog.unnest(${runs.map((run) => run.tenantId)}::pg_catalog.text[])

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { Strategy } from '../domain/strategy.js';
-import type { RetentionEntry } from '../registry/retention-entry.js';
+import type { RetainedColumn, RetentionEntry } from '../registry/retention-entry.js';
 import {
   type Fragment,
   allOf,
@@ -8,7 +8,8 @@ import {
   columnOf,
   eq,
   equality,
-  isoInstants,
+  fromMillis,
+  millis,
   recordIdText,
   retainedTable,
 } from './fragments.js';
@@ -19,7 +20,17 @@ import type { Executor } from './transaction.js';
 /** One tenant of a walk: what differs between tenants travels as columns of an array. */
 export interface TenantSlice {
   readonly tenantId: string;
-  readonly cutoff: Date;
+  /** Null: rows of any age, as an erasure means them. */
+  readonly cutoff: Date | null;
+}
+
+/** A column that identifies a person, and what it must be equal to. */
+export interface SubjectMatch {
+  readonly column: RetainedColumn;
+  /** As it is stored, as text. */
+  readonly value: string;
+  /** Whether upper and lower case are the same, as the database folds them. */
+  readonly foldCase: boolean;
 }
 
 /** Which rows are meant: of one entity, due under one strategy, for a set of tenants. Everything that counts, locks or changes takes one. */
@@ -28,6 +39,8 @@ export interface Selection<Slice extends TenantSlice = TenantSlice> {
   readonly strategy: Exclude<Strategy, 'exempt'>;
   readonly cohortSchema: string;
   readonly slices: readonly Slice[];
+  /** Of an erasure: rows that match one of these, or all rows where there are none. */
+  readonly subjects?: readonly SubjectMatch[] | undefined;
 }
 
 /** What only mutations add: rows that must be passed over for now. */
@@ -47,7 +60,10 @@ export function tenantRows(selection: Selection, extra: readonly { name: string;
         ? sql`${slices.map((slice) => slice.tenantId)}::${castType(entry.tenant)}[]`
         : sql`${slices.map(() => null)}::pg_catalog.text[]`,
     },
-    { name: 'cutoff', array: sql`${isoInstants(slices.map((slice) => slice.cutoff))}::pg_catalog.timestamptz[]` },
+    {
+      name: 'cutoff',
+      array: sql`${slices.map((slice) => slice.cutoff?.toISOString() ?? null)}::pg_catalog.timestamptz[]`,
+    },
     ...extra,
   ];
   const sources = columns.map((column) => sql`pg_catalog.unnest(${column.array})`);
@@ -77,13 +93,27 @@ function stillOpen(selection: Pick<Selection, 'entry' | 'strategy'>): Fragment |
   }
 }
 
-/** The row is due, held or not: its tenant's, strictly older than the cutoff, open for the strategy. */
-function due(selection: Selection): Fragment {
-  return allOf(
-    belongs(selection),
-    sql`${columnOf('t', selection.entry.anchor)} operator(pg_catalog.<) p.cutoff`,
-    stillOpen(selection),
+/** The row says something of the person. Compared as its column compares: in any case where it is citext. */
+function concerns({ subjects = [] }: Pick<Selection, 'subjects'>): Fragment | null {
+  if (subjects.length === 0) return null;
+  const matches = subjects.map(({ column, value, foldCase }) =>
+    foldCase
+      ? sql`pg_catalog.lower(${columnOf('t', column)}::pg_catalog.text) ${eq} pg_catalog.lower(${value}::pg_catalog.text)`
+      : sql`${columnOf('t', column)} ${equality(column)} ${value}::${castType(column)}`,
   );
+  return sql`(${sql.join(matches, sql` or `)})`;
+}
+
+/** Strictly older than the cutoff, where there is one. */
+function aged({ entry, slices }: Selection): Fragment | null {
+  return slices.every((slice) => slice.cutoff === null)
+    ? null
+    : sql`${columnOf('t', entry.anchor)} operator(pg_catalog.<) p.cutoff`;
+}
+
+/** The row is meant, held or not: its tenant's, the person's, old enough, open for the strategy. */
+function due(selection: Selection): Fragment {
+  return allOf(belongs(selection), concerns(selection), aged(selection), stillOpen(selection));
 }
 
 /** The whole predicate of a mutation. Repeated in every statement that locks or changes rows. */
@@ -115,13 +145,15 @@ export interface LockedRows {
 export interface LockRequest {
   readonly limit: number;
   readonly exclusions: Exclusions;
+  /** Whether to wait for rows that somebody else has locked, instead of passing over them. */
+  readonly waits: boolean;
   /** Whether an index leads with the tenant and the anchor (or one tenant is asked for). */
   readonly tenantByTenant: boolean;
   /** Whether the ids are needed: to know which row was refused, or to look whether a trigger brought one back. */
   readonly withIds: boolean;
 }
 
-/** Locks up to `limit` eligible rows, oldest first, passing over those that somebody else has locked. */
+/** Locks up to `limit` eligible rows, oldest first. Those that it waited for are judged again by what they have become. */
 export async function lockCandidates(
   tx: Executor,
   selection: Selection,
@@ -151,7 +183,7 @@ export async function lockCandidates(
 }
 
 /** One ordered index scan a tenant, stopped as soon as the batch is full: nothing is sorted, later tenants are not read. */
-function tenantByTenant(selection: Selection, { limit, exclusions }: LockRequest): Fragment {
+function tenantByTenant(selection: Selection, { limit, exclusions, waits }: LockRequest): Fragment {
   const { entry } = selection;
   return sql`
       select c.tid, c.oid, p.ord, c.record_id
@@ -162,13 +194,13 @@ function tenantByTenant(selection: Selection, { limit, exclusions }: LockRequest
         where ${eligible(selection, exclusions)}
         order by ${columnOf('t', entry.anchor)}, ${columnOf('t', entry.recordId)}
         limit ${limit}
-        for update of t skip locked
+        for update of t${waits ? sql`` : sql` skip locked`}
       ) as c
       limit ${limit}`;
 }
 
 /** Without such an index: the oldest rows of all tenants together, one scan a batch instead of one a tenant. */
-function acrossTenants(selection: Selection, { limit, exclusions }: LockRequest): Fragment {
+function acrossTenants(selection: Selection, { limit, exclusions, waits }: LockRequest): Fragment {
   const { entry } = selection;
   return sql`
       select t.ctid as tid, t.tableoid as oid, p.ord, ${recordIdText('t', entry)} as record_id
@@ -176,7 +208,7 @@ function acrossTenants(selection: Selection, { limit, exclusions }: LockRequest)
       join ${retainedTable(entry)} as t on ${eligible(selection, exclusions)}
       order by ${columnOf('t', entry.anchor)}, ${columnOf('t', entry.recordId)}
       limit ${limit}
-      for update of t skip locked`;
+      for update of t${waits ? sql`` : sql` skip locked`}`;
 }
 
 /**
@@ -274,10 +306,28 @@ export async function countSelection(
 /** Rows without an anchor are never due; they are counted so that somebody notices. Holds do not matter here. */
 function nullAnchors(selection: Selection): Fragment {
   const { entry } = selection;
-  if (!entry.anchor.nullable) return sql`select null::pg_catalog.int8 as ord, 0 as count where false`;
+  if (!entry.anchor.nullable || aged(selection) === null)
+    return sql`select null::pg_catalog.int8 as ord, 0 as count where false`;
   return sql`
       select p.ord, pg_catalog.count(*) as count
       from p
-      join ${retainedTable(entry)} as t on ${allOf(belongs(selection), sql`${columnOf('t', entry.anchor)} is null`, stillOpen(selection))}
+      join ${retainedTable(entry)} as t on ${allOf(belongs(selection), concerns(selection), sql`${columnOf('t', entry.anchor)} is null`, stillOpen(selection))}
       group by p.ord`;
+}
+
+/** Rows of an erasure that are too young for the cutoff, and the oldest anchor among them. Holds do not matter here. */
+export async function countTooYoung(
+  tx: Executor,
+  selection: Selection,
+): Promise<{ readonly rows: number; readonly oldest: Date | null }> {
+  const anchor = columnOf('t', selection.entry.anchor);
+  const { rows } = await sql<{ count: string; oldest: string | null }>`
+    select pg_catalog.count(*) as count, ${millis(sql`pg_catalog.min(${anchor})`)} as oldest
+    from (${tenantRows(selection)}) as p
+    join ${retainedTable(selection.entry)} as t
+      on ${allOf(belongs(selection), concerns(selection), sql`${anchor} operator(pg_catalog.>=) p.cutoff`, stillOpen(selection))}`.execute(
+    tx,
+  );
+  const [row] = rows;
+  return { rows: Number(row!.count), oldest: fromMillis(row!.oldest) };
 }

@@ -22,6 +22,7 @@ import {
   type LockedRows,
   type Selection,
   countSelection,
+  countTooYoung,
   isLocked,
   lockCandidates,
   stillEligible,
@@ -116,6 +117,13 @@ const selectionOf = (entry: RetentionEntry, strategy: Selection['strategy'], row
   cohortSchema: 'retention',
   slices: [{ tenantId: 'x', sweepId: 's', cutoff: NOW, rowDetail }],
 });
+const erasureOf = (entry: RetentionEntry, strategy: Selection['strategy']) => ({
+  ...selectionOf(entry, strategy),
+  subjects: [
+    { column: column('email', 'text'), value: 'x', foldCase: false },
+    { column: column('owner', 'text'), value: 'x', foldCase: true },
+  ],
+});
 const SCRUBS: Mutation['scrubs'] = [
   { column: NOTE.scrubs[0]!.column, all: null },
   { column: NOTE.scrubs[1]!.column, all: 'XX' },
@@ -137,6 +145,7 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
     lockCandidates(tx, selectionOf(NOTE, 'purge'), {
       limit: 5000,
       exclusions: EXCLUSIONS,
+      waits: false,
       tenantByTenant: true,
       withIds: true,
     }),
@@ -144,6 +153,7 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
     lockCandidates(tx, selectionOf(NOTE, 'anonymise'), {
       limit: 5000,
       exclusions: NONE,
+      waits: false,
       tenantByTenant: false,
       withIds: false,
     }),
@@ -151,9 +161,20 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
     lockCandidates(tx, selectionOf(TENANTLESS_NOTE, 'softDelete'), {
       limit: 1,
       exclusions: NONE,
+      waits: false,
       tenantByTenant: true,
       withIds: true,
     }),
+  'lock candidates of an erasure': (tx) =>
+    lockCandidates(tx, erasureOf(NOTE, 'purge'), {
+      limit: 5000,
+      exclusions: NONE,
+      waits: true,
+      tenantByTenant: true,
+      withIds: false,
+    }),
+  'count what an erasure means': (tx) => countSelection(tx, erasureOf(NOTE, 'purge'), NONE),
+  'count what is too young for an erasure': (tx) => countTooYoung(tx, erasureOf(NOTE, 'purge')),
   'lock what a purge would set to null': (tx) => lockPath(tx, EXCLUSIONS.keyPaths[2]!.slice(1), NOTE, isLocked(LOCKED)),
   'still eligible': (tx) => stillEligible(tx, selectionOf(NOTE, 'purge'), ['7'], NONE),
   'count, foreseen': (tx) => countSelection(tx, selectionOf(NOTE, 'softDelete'), NONE),
@@ -193,7 +214,7 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
     insertRuns(
       tx,
       'retention',
-      { passId: 'p', trigger: 'manual', dryRun: false, now: NOW, actor: null, engineVersion: '1' },
+      { passId: 'p', trigger: 'manual', dryRun: false, now: NOW, actor: null, engineVersion: '1', subjectKind: null },
       [{ sweepId: 's', tenantId: 'x' }],
     ),
   beat: (tx) => beat(tx, 'retention', 'p'),

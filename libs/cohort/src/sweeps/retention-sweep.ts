@@ -1,6 +1,6 @@
 import { Injectable } from '@nestjs/common';
 import { InvalidArgumentError } from '../cohort.errors.js';
-import { requireOptions, requireSignal, requireText } from '../domain/arguments.js';
+import { requireActor, requireOptions, requireSignal } from '../domain/arguments.js';
 import { requireInstant } from '../domain/instant.js';
 import { type TenantContext, requireTenant } from '../domain/tenant-context.js';
 import { tenantIdOf } from '../registry/retention-registry.js';
@@ -55,8 +55,6 @@ export class RetentionSweep {
   }
 }
 
-const MAX_ACTOR_LENGTH = 200;
-
 function requireTenants(tenants: unknown): void {
   const source = tenants as Partial<Iterable<unknown> & AsyncIterable<unknown>> | null | undefined;
   if (typeof (source?.[Symbol.asyncIterator] ?? source?.[Symbol.iterator]) === 'function') return;
@@ -67,10 +65,6 @@ function toRequest(tenants: readonly TenantContext[], now: Date, options: SweepO
   requireOptions(options, ['dryRun', 'actor', 'signal']);
   const { dryRun = false, actor, signal } = options;
   if (typeof dryRun !== 'boolean') throw new InvalidArgumentError('options.dryRun', dryRun, 'true or false');
-  if (actor !== undefined) requireText(actor, 'options.actor');
-  if (actor !== undefined && actor.length > MAX_ACTOR_LENGTH) {
-    throw new InvalidArgumentError('options.actor', actor, `an id of 1 to ${MAX_ACTOR_LENGTH} characters`);
-  }
   requireSignal(signal);
-  return { tenants, now: requireInstant(now, 'now'), dryRun, actor: actor ?? null, signal };
+  return { tenants, now: requireInstant(now, 'now'), dryRun, actor: requireActor(actor), signal };
 }

@@ -4,6 +4,7 @@ import { MikroORM } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
 import { createTestDatabase } from 'local-stack/testing';
 import {
+  RetentionErasure,
   RetentionHolds,
   RetentionLedger,
   RetentionPreview,
@@ -38,6 +39,7 @@ export interface Host {
   readonly readiness: Readiness;
   readonly preview: RetentionPreview;
   readonly sweep: RetentionSweep;
+  readonly erasure: RetentionErasure;
   readonly holds: RetentionHolds;
   readonly ledger: RetentionLedger;
   /** What the engine logged, messages only. */
@@ -78,6 +80,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
     readiness,
     preview: new RetentionPreview(readiness),
     sweep: new RetentionSweep(readiness),
+    erasure: new RetentionErasure(readiness),
     holds: new RetentionHolds(readiness),
     ledger: new RetentionLedger(readiness),
     logs,
