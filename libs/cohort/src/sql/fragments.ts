@@ -68,11 +68,6 @@ export function isEnforced(alias: string): Fragment {
   return sql`coalesce((pg_catalog.to_jsonb(${sql.id(alias)}) operator(pg_catalog.->>) 'conenforced')::pg_catalog.bool, true)`;
 }
 
-/** Instants travel as ISO text: a Date would be written in the process's own zone. */
-export function isoInstants(instants: readonly Date[]): string[] {
-  return instants.map((instant) => instant.toISOString());
-}
-
 /** `and`-joins what is there. */
 export function allOf(...conditions: readonly (Fragment | null | undefined)[]): Fragment {
   const present = conditions.filter((condition) => condition != null);
