@@ -117,6 +117,26 @@ export class RetentionHoldError extends CohortError {
   }
 }
 
+/** Why a deletion of the application's own was not done. */
+export type DeletionErrorCode =
+  | 'deletion-unknown-entity'
+  | 'deletion-tenant-mismatch'
+  | 'deletion-record-id-invalid'
+  | 'deletion-in-transaction'
+  | 'deletion-busy'
+  | 'deletion-deadlock';
+
+/** A deletion was not done: nothing of it is stored. */
+export class RetentionDeletionError extends CohortError {
+  constructor(
+    readonly code: DeletionErrorCode,
+    message: string,
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
+  }
+}
+
 /** How a value reads in an error: short, quoted, never an object's content. */
 export function describeValue(value: unknown): string {
   if (typeof value === 'string') {

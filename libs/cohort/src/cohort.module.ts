@@ -17,13 +17,14 @@ import type { CohortOptions } from './cohort.options.js';
 import type { EngineLogger } from './engine/context.js';
 import { RetentionPreview } from './sweeps/retention-preview.js';
 import { RetentionSweep } from './sweeps/retention-sweep.js';
+import { RetentionDeletion } from './sweeps/retention-deletion.js';
 import { RetentionErasure } from './sweeps/retention-erasure.js';
 import { RetentionHolds } from './holds/retention-holds.js';
 import { RetentionLedger } from './ledger/retention-ledger.js';
 import { type FindInstances, Readiness } from './startup/readiness.js';
 
 const ORM = Symbol('the MikroORM instance that Cohort works in');
-const PORTS = [RetentionPreview, RetentionSweep, RetentionErasure, RetentionHolds, RetentionLedger];
+const PORTS = [RetentionPreview, RetentionSweep, RetentionErasure, RetentionDeletion, RetentionHolds, RetentionLedger];
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<
   Omit<CohortOptions, 'contextName'>

@@ -10,9 +10,11 @@ export {
   AliasCycleError,
   CohortConfigurationError,
   CohortError,
+  type DeletionErrorCode,
   DryRunOnlyError,
   type HoldErrorCode,
   InvalidArgumentError,
+  RetentionDeletionError,
   RetentionHoldError,
   RuleResolutionError,
   RunLostError,
@@ -55,6 +57,7 @@ export type { RuleAlias, StaticRules } from './domain/static-rules.js';
 export { AnonymiseMethod, AuditRowDetail, Strategy } from './domain/strategy.js';
 export { TENANTLESS, TENANTLESS_ID, TenantContext, type TenantContextOptions } from './domain/tenant-context.js';
 export type { EntitySweepCount } from './engine/counts.js';
+export type { DeletionOutcome } from './engine/deletion.js';
 export type { EntityErasureCount, ErasureBlock, RetentionErasureResult } from './engine/erasure.js';
 export type { EntityFailure } from './engine/failure.js';
 export type { RunStatus } from './engine/pass.js';
@@ -62,6 +65,7 @@ export type { RetentionPreviewResult } from './engine/preview.js';
 export { RetentionPreview } from './sweeps/retention-preview.js';
 export { RetentionSweep, type SweepOptions } from './sweeps/retention-sweep.js';
 export type { RetentionSweepResult } from './engine/sweep.js';
+export { type DeletionOptions, type DeletionTarget, RetentionDeletion } from './sweeps/retention-deletion.js';
 export { type ErasureOptions, RetentionErasure } from './sweeps/retention-erasure.js';
 export type { HoldRequest } from './holds/hold-request.js';
 export { type HoldCallOptions, RetentionHolds } from './holds/retention-holds.js';

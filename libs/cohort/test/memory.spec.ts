@@ -48,6 +48,9 @@ test('the source check finds what grows', () => {
 test('nothing grows with the rows of a pass', () => {
   const growing = files.flatMap((file) => growingIn(sourceOf(file)).map((name) => `${file} ${name}`));
   expect(growing).toEqual([
+    // One a target of the call.
+    'deletion.ts locked',
+    'deletion.ts gone',
     // One an entity.
     'erasure.ts tooYoung',
     'erasure.ts matches',

@@ -3,7 +3,7 @@ import { TENANTLESS } from '../domain/tenant-context.js';
 import { baseType, fitsType } from '../registry/column-type.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { gateKey, lockKeys, recordKey, setLockTimeout } from '../sql/hold-locks.js';
-import { type HoldRow, insertHolds, lockHoldTargets } from '../sql/holds.js';
+import { type HoldRow, insertHolds, lockTargets } from '../sql/holds.js';
 import type { Executor } from '../sql/transaction.js';
 import type { HoldRequest } from './hold-request.js';
 
@@ -52,10 +52,11 @@ async function lockRows(tx: Executor, holds: readonly ResolvedHold[]): Promise<H
   const rows: HoldRow[] = [];
   for (const [entry, group] of byEntity) {
     group.forEach(({ request }) => requireIdOfType(entry, request.recordId));
-    const found = await lockHoldTargets(
+    const found = await lockTargets(
       tx,
       entry,
       group.map(({ request }) => request.recordId),
+      'share',
     );
     const byRequest = new Map(found.map((target) => [target.ord - 1, target]));
     group.forEach(({ request }, index) => {
@@ -92,7 +93,12 @@ export function requireTenantKind(entry: RetentionEntry, request: Pick<HoldReque
   );
 }
 
-function requireSameTenant(entry: RetentionEntry, request: HoldRequest, tenantId: string | null): void {
+/** A row belongs to the tenant that was named for it. */
+export function requireSameTenant(
+  entry: RetentionEntry,
+  request: Pick<HoldRequest, 'recordId' | 'tenant'>,
+  tenantId: string | null,
+): void {
   if (entry.tenant === null || tenantId?.toLowerCase() === request.tenant.id.toLowerCase()) return;
   throw new RetentionHoldError(
     'hold-tenant-mismatch',

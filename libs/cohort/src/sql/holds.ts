@@ -14,6 +14,13 @@ import {
 } from './fragments.js';
 import type { Executor } from './transaction.js';
 
+/** Neither released nor expired. */
+function isActive(alias: string): Fragment {
+  const [removed, expires] = [sql.id(alias, 'removed_at'), sql.id(alias, 'expires_at')];
+  return sql`(${removed} is null or ${removed} operator(pg_catalog.>) pg_catalog.statement_timestamp())
+      and (${expires} is null or ${expires} operator(pg_catalog.>) pg_catalog.statement_timestamp())`;
+}
+
 /**
  * The one definition of "held": the record ids of an entity under an active hold. Matched without the tenant, since a
  * record id is unique by itself and a tenant could only lose protection. A hold that is visible protects whatever its
@@ -26,8 +33,7 @@ export function heldRecords(cohortSchema: string, entityId: string): Fragment {
     from ${cohortTable(cohortSchema, 'holds')} as h
     where h.retention_entity_id ${eq} ${entityId}::pg_catalog.uuid
       and h.scope_kind ${eq} 'record'
-      and (h.removed_at is null or h.removed_at operator(pg_catalog.>) pg_catalog.statement_timestamp())
-      and (h.expires_at is null or h.expires_at operator(pg_catalog.>) pg_catalog.statement_timestamp())`;
+      and ${isActive('h')}`;
 }
 
 /** True for a row of `alias` that an active hold covers. */
@@ -42,13 +48,15 @@ export interface LockedTarget {
 }
 
 /**
- * The rows that holds are asked for, locked against every mutation, in the order of their ids. FOR SHARE and not a
- * plain read: a row deleted since the caller's snapshot must raise 40001 under repeatable read.
+ * The rows that somebody names, locked in the order of their ids; those that do not exist are left out. For a hold they
+ * are locked against every mutation, FOR SHARE and not by a plain read: a row deleted since the caller's snapshot must
+ * raise 40001 under repeatable read.
  */
-export async function lockHoldTargets(
+export async function lockTargets(
   tx: Executor,
   entry: RetentionEntry,
   recordIds: readonly string[],
+  strength: 'share' | 'update',
 ): Promise<LockedTarget[]> {
   const tenant = entry.tenant ? sql`${columnOf('t', entry.tenant)}::pg_catalog.text` : sql`null::pg_catalog.text`;
   const { rows } = await sql<{ ord: string; record_id: string; tenant_id: string | null }>`
@@ -56,7 +64,7 @@ export async function lockHoldTargets(
     from pg_catalog.unnest(${recordIds}::${castType(entry.recordId)}[]) with ordinality as i(id, ord)
     join ${retainedTable(entry)} as t on ${columnOf('t', entry.recordId)} ${equality(entry.recordId)} i.id
     order by ${columnOf('t', entry.recordId)}
-    for share of t`.execute(tx);
+    for ${strength === 'share' ? sql`share` : sql`update`} of t`.execute(tx);
   return rows.map((row) => ({ ord: Number(row.ord), recordId: row.record_id, tenantId: row.tenant_id }));
 }
 
@@ -166,13 +174,37 @@ function unlessInfinite(column: string): Fragment {
   return sql`case when pg_catalog.isfinite(${instant}) then ${instant} end`;
 }
 
+/** A row by its entity and the database's spelling of its id. */
+export interface RowReference {
+  readonly entityId: string;
+  readonly recordId: string;
+}
+
+/** Which of the rows are under an active hold. */
+export async function selectHeld(
+  tx: Executor,
+  cohortSchema: string,
+  rows: readonly RowReference[],
+): Promise<RowReference[]> {
+  const { rows: held } = await sql<RowReference>`
+    select r.entity_id as "entityId", r.record_id as "recordId"
+    from rows from (
+      pg_catalog.unnest(${rows.map((row) => row.entityId)}::pg_catalog.uuid[]),
+      pg_catalog.unnest(${rows.map((row) => row.recordId)}::pg_catalog.text[])
+    ) as r(entity_id, record_id)
+    where exists (
+      select 1 from ${cohortTable(cohortSchema, 'holds')} as h
+      where h.retention_entity_id ${eq} r.entity_id and h.record_id ${eq} r.record_id and h.scope_kind ${eq} 'record' and ${isActive('h')}
+    )`.execute(tx);
+  return held;
+}
+
 /** Scopes of active holds that this version does not know: it cannot tell which rows they cover. */
 export async function selectUnknownScopes(tx: Executor, cohortSchema: string): Promise<string[]> {
   const { rows } = await sql<{ scope: string }>`
     select distinct h.scope_kind as scope from ${cohortTable(cohortSchema, 'holds')} as h
     where h.scope_kind operator(pg_catalog.<>) 'record'
-      and (h.removed_at is null or h.removed_at operator(pg_catalog.>) pg_catalog.statement_timestamp())
-      and (h.expires_at is null or h.expires_at operator(pg_catalog.>) pg_catalog.statement_timestamp())
+      and ${isActive('h')}
     order by scope`.execute(tx);
   return rows.map((row) => row.scope);
 }

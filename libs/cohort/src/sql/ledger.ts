@@ -117,6 +117,45 @@ export async function writeSummaries(
   return rows[0]!.fenced === '1';
 }
 
+export interface ProgressRow {
+  readonly sweepId: string;
+  readonly tenantId: string;
+  readonly entityId: string;
+  readonly category: string;
+  readonly strategy: string;
+  readonly affected: number;
+}
+
+/** Counts of changes that the same transaction made elsewhere. False: fenced off, and the transaction must not commit. */
+export async function appendProgress(
+  tx: Executor,
+  cohortSchema: string,
+  fence: Fence,
+  progress: readonly ProgressRow[],
+): Promise<boolean> {
+  const json = JSON.stringify(
+    progress.map((each) => ({
+      sweep_id: each.sweepId,
+      retention_entity_id: each.entityId,
+      category: each.category,
+      tenant_id: each.tenantId,
+      strategy: each.strategy,
+      affected: each.affected,
+    })),
+  );
+  const { rows } = await sql<{ fenced: string }>`
+    with fence as materialized (${fenceCte(fence, cohortSchema)}),
+    appended as (
+      insert into ${cohortTable(cohortSchema, 'progress')} (pass_id, sweep_id, retention_entity_id, category, tenant_id, strategy, affected)
+      select ${fence.passId}::pg_catalog.uuid, j.sweep_id, j.retention_entity_id, j.category, j.tenant_id, j.strategy, j.affected
+      from fence, pg_catalog.jsonb_to_recordset(${json}::pg_catalog.jsonb) as j(
+        sweep_id pg_catalog.uuid, retention_entity_id pg_catalog.uuid, category pg_catalog.text, tenant_id pg_catalog.text,
+        strategy pg_catalog.text, affected pg_catalog.int8)
+    )
+    select pg_catalog.count(*) as fenced from fence`.execute(tx);
+  return rows[0]!.fenced === '1';
+}
+
 export interface FailedEntity {
   readonly sweepId: string;
   readonly entityId: string;

@@ -8,14 +8,15 @@ import { gateKey, lockKeys, recordKey, setLockTimeout, tryLockKey } from './hold
 import {
   canonicalRecordId,
   insertHolds,
-  lockHoldTargets,
+  lockTargets,
   releaseHold,
+  selectHeld,
   selectHolds,
   selectUnknownScopes,
 } from './holds.js';
 import { beat, insertPass, lockAbandoned, selectAbandoned } from './lanes.js';
 import { selectPassSummaries, selectRowDetails, selectRunSummaries, selectRuns } from './ledger-read.js';
-import { deleteUnstartedSummaries, insertRuns, settlePass, writeSummaries } from './ledger.js';
+import { appendProgress, deleteUnstartedSummaries, insertRuns, settlePass, writeSummaries } from './ledger.js';
 import { type Mutation, mutateLocked, selectOriginals } from './mutate.js';
 import { selectInstalled, selectOwnTables } from './own-tables.js';
 import {
@@ -27,7 +28,7 @@ import {
   lockCandidates,
   stillEligible,
 } from './selection.js';
-import type { Executor } from './transaction.js';
+import { type Executor, selectNow } from './transaction.js';
 
 const column = (name: string, type: string, nullable = false) => ({
   property: name,
@@ -195,7 +196,11 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
       rows: [{ tid: '(0,1)', oid: '1' }],
     }),
   'select originals': (tx) => selectOriginals(tx, selectionOf(NOTE, 'anonymise'), LOCKED, [SCRUBS[0]!.column]),
-  'lock hold targets': (tx) => lockHoldTargets(tx, NOTE, ['x']),
+  'lock hold targets': (tx) => lockTargets(tx, NOTE, ['x'], 'share'),
+  'lock deletion targets': (tx) => lockTargets(tx, NOTE, ['x'], 'update'),
+  'select held': (tx) => selectHeld(tx, 'retention', [{ entityId: 'e', recordId: 'x' }]),
+  'select now': (tx) => selectNow(tx),
+  'append progress': (tx) => appendProgress(tx, 'retention', FENCE, []),
   'lock keys': (tx) => lockKeys(tx, [recordKey('e', 'x', null), gateKey('retention', 'e')]),
   'try lock key': (tx) => tryLockKey(tx, 'x'),
   'set lock timeout': (tx) => setLockTimeout(tx, '2s'),

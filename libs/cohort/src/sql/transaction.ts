@@ -1,5 +1,6 @@
 import type { MikroORM } from '@mikro-orm/postgresql';
-import { CompiledQuery, type Kysely, type Transaction } from 'kysely';
+import { CompiledQuery, type Kysely, type Transaction, sql } from 'kysely';
+import { millis } from './fragments.js';
 
 /** Whatever statements run on: a transaction of ours, or the caller's. */
 export type Executor = Kysely<unknown> | Transaction<unknown>;
@@ -57,4 +58,11 @@ function beginStatement(settings: TransactionSettings): string {
     ...(settings.withoutBitmaps ? ['set local enable_bitmapscan = off'] : []),
     'set constraints all immediate',
   ].join('; ');
+}
+
+/** The database's clock, in milliseconds. */
+export async function selectNow(tx: Executor): Promise<Date> {
+  const { rows } = await sql<{ now: string }>`
+    select ${millis(sql`pg_catalog.statement_timestamp()`)} as now`.execute(tx);
+  return new Date(Number(rows[0]!.now));
 }

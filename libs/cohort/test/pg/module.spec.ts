@@ -335,6 +335,7 @@ test('only the ports are exported', async () => {
   const app = await start();
   const exported = Reflect.getMetadata('exports', CohortModule) as { name: string }[];
   expect(exported.map((each) => each.name).sort()).toEqual([
+    'RetentionDeletion',
     'RetentionErasure',
     'RetentionHolds',
     'RetentionLedger',

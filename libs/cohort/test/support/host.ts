@@ -4,6 +4,7 @@ import { MikroORM } from '@mikro-orm/postgresql';
 import { CompiledQuery, type Kysely } from 'kysely';
 import { createTestDatabase } from 'local-stack/testing';
 import {
+  RetentionDeletion,
   RetentionErasure,
   RetentionHolds,
   RetentionLedger,
@@ -40,6 +41,7 @@ export interface Host {
   readonly preview: RetentionPreview;
   readonly sweep: RetentionSweep;
   readonly erasure: RetentionErasure;
+  readonly deletion: RetentionDeletion;
   readonly holds: RetentionHolds;
   readonly ledger: RetentionLedger;
   /** What the engine logged, messages only. */
@@ -81,6 +83,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
     preview: new RetentionPreview(readiness),
     sweep: new RetentionSweep(readiness),
     erasure: new RetentionErasure(readiness),
+    deletion: new RetentionDeletion(readiness),
     holds: new RetentionHolds(readiness),
     ledger: new RetentionLedger(readiness),
     logs,
