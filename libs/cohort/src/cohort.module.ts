@@ -17,7 +17,7 @@ import type { CohortOptions } from './cohort.options.js';
 import type { EngineLogger } from './engine/context.js';
 import { RetentionPreview } from './sweeps/retention-preview.js';
 import { RetentionSweep } from './sweeps/retention-sweep.js';
-import { RetentionDeletion } from './sweeps/retention-deletion.js';
+import { RetentionDeletion } from './holds/retention-deletion.js';
 import { RetentionErasure } from './sweeps/retention-erasure.js';
 import { RetentionHolds } from './holds/retention-holds.js';
 import { RetentionLedger } from './ledger/retention-ledger.js';

@@ -65,7 +65,7 @@ export type { RetentionPreviewResult } from './engine/preview.js';
 export { RetentionPreview } from './sweeps/retention-preview.js';
 export { RetentionSweep, type SweepOptions } from './sweeps/retention-sweep.js';
 export type { RetentionSweepResult } from './engine/sweep.js';
-export { type DeletionOptions, type DeletionTarget, RetentionDeletion } from './sweeps/retention-deletion.js';
+export { type DeletionOptions, type DeletionTarget, RetentionDeletion } from './holds/retention-deletion.js';
 export { type ErasureOptions, RetentionErasure } from './sweeps/retention-erasure.js';
 export type { HoldRequest } from './holds/hold-request.js';
 export { type HoldCallOptions, RetentionHolds } from './holds/retention-holds.js';

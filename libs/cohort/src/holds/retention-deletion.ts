@@ -5,8 +5,8 @@ import { requireActor, requireOptions, requireText } from '../domain/arguments.j
 import { type TenantContext, requireTenant } from '../domain/tenant-context.js';
 import { type DeletionOutcome, type ResolvedTarget, deleteTargets } from '../engine/deletion.js';
 import { sqlStateOf } from '../engine/failure.js';
-import { requireIdOfType, requireSameTenant, requireTenantKind } from '../holds/create-holds.js';
-import { requireEntityReference } from '../holds/hold-request.js';
+import { requireIdOfType, requireSameTenant, requireTenantKind } from './create-holds.js';
+import { requireEntityReference } from './hold-request.js';
 import { requireEntry } from '../registry/retention-registry.js';
 import { Readiness } from '../startup/readiness.js';
 
