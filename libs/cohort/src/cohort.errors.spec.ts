@@ -5,9 +5,11 @@ import {
   CohortError,
   DryRunOnlyError,
   InvalidArgumentError,
+  RetentionDeletionError,
   RetentionHoldError,
   RuleResolutionError,
   RunLostError,
+  SoftDeleteErasureError,
   describeValue,
 } from './cohort.errors.js';
 
@@ -47,6 +49,30 @@ describe('CohortConfigurationError', () => {
   });
 });
 
+test.each<[string, () => unknown, string]>([
+  ['a revoked proxy', revoked, 'a value of type object'],
+  [
+    'an object that throws when it is asked for its class',
+    () =>
+      Object.defineProperty({}, 'constructor', {
+        get: () => {
+          throw new Error('private');
+        },
+      }),
+    'a value of type object',
+  ],
+  ['a symbol', () => Symbol('x'), 'a value of type Symbol'],
+  ['an object without a prototype', () => Object.create(null) as unknown, 'a value of type object'],
+])('%s is described without an error of its own', (_, make, text) => {
+  expect(describeValue(make())).toBe(text);
+});
+
+function revoked(): unknown {
+  const { proxy, revoke } = Proxy.revocable({}, {});
+  revoke();
+  return proxy;
+}
+
 describe('every error', () => {
   const cause = new Error('inner');
   test.each([
@@ -55,6 +81,8 @@ describe('every error', () => {
     [new RuleResolutionError('notes', 'no rule.', { cause }), 'RuleResolutionError', 'rule-resolution'],
     [new AliasCycleError(['a', 'a']), 'AliasCycleError', 'alias-cycle'],
     [new DryRunOnlyError(), 'DryRunOnlyError', 'dry-run-only'],
+    [new SoftDeleteErasureError(['Note']), 'SoftDeleteErasureError', 'erasure-soft-delete'],
+    [new RetentionDeletionError('deletion-busy', 'x'), 'RetentionDeletionError', 'deletion-busy'],
     [new RunLostError('p'), 'RunLostError', 'run-lost'],
     [new RetentionHoldError('hold-busy', 'x', { cause, sqlState: '55P03' }), 'RetentionHoldError', 'hold-busy'],
   ])('has a name and a stable code: %p', (error, name, code) => {

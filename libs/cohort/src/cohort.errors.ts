@@ -137,8 +137,17 @@ export class RetentionDeletionError extends CohortError {
   }
 }
 
-/** How a value reads in an error: short, quoted, never an object's content. */
+/** How a value reads in an error: short, quoted, never an object's content, and never an error of its own. */
 export function describeValue(value: unknown): string {
+  try {
+    return described(value);
+  } catch {
+    // A proxy or a getter that throws.
+    return `a value of type ${typeof value}`;
+  }
+}
+
+function described(value: unknown): string {
   if (typeof value === 'string') {
     return value === '' ? 'an empty string' : `'${value.length > 80 ? `${value.slice(0, 80)}…` : value}'`;
   }

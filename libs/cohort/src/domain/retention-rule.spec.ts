@@ -105,6 +105,21 @@ describe('RetentionRule', () => {
   });
 });
 
+test.each<[string, object, string]>([
+  [
+    'of a rule',
+    { period: 'P30D', strategy: 'purge', legalMinimum: 'P6Y' },
+    "rule is 'legalMinimum'; wanted: keys among period",
+  ],
+  [
+    'of its provenance',
+    { period: 'P30D', strategy: 'purge', provenance: { source: 'law', author: 'Ann' } },
+    "rule.provenance is 'author'; wanted: keys among source, reason",
+  ],
+])('a key %s that nobody reads is refused: it would be ignored', (_, init, message) => {
+  expect(() => new RetentionRule(init as never)).toThrow(message);
+});
+
 describe('RetentionCategoryCapabilities', () => {
   // acceptance 54, DOM-04
   test('copies what it is given', () => {

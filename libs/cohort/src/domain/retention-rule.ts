@@ -1,5 +1,5 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
-import { requireText } from './arguments.js';
+import { requireOptions, requireText } from './arguments.js';
 import { parsePeriod } from './period.js';
 import { AuditRowDetail, Strategy, isOneOf } from './strategy.js';
 
@@ -31,6 +31,7 @@ export class RetentionRule {
   constructor(init: RetentionRuleInit) {
     if (init === null || typeof init !== 'object')
       throw new InvalidArgumentError('rule', init, 'an object with period and strategy');
+    requireOptions(init, ['period', 'strategy', 'legalMin', 'auditRowDetail', 'provenance'], 'rule');
     this.period = parsePeriod(init.period, 'rule.period');
     if (!isOneOf(Strategy, init.strategy)) {
       throw new InvalidArgumentError('rule.strategy', init.strategy, `one of ${Object.values(Strategy).join(', ')}`);
@@ -51,6 +52,7 @@ function requireProvenance(provenance: unknown): RuleProvenance | undefined {
   if (provenance === undefined) return undefined;
   if (provenance === null || typeof provenance !== 'object' || Array.isArray(provenance))
     throw new InvalidArgumentError('rule.provenance', provenance, 'an object with source and reason');
+  requireOptions(provenance, ['source', 'reason'], 'rule.provenance');
   const { source, reason } = provenance as Record<string, unknown>;
   for (const [field, text] of Object.entries({ source, reason })) {
     if (text !== undefined) requireText(text, `rule.provenance.${field}`);
