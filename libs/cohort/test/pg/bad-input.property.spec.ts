@@ -5,8 +5,10 @@ import {
   Anonymise,
   AnonymiseWith,
   CohortError,
+  ErasureScope,
   ErasureSubject,
   ExemptFromRetention,
+  InvalidArgumentError,
   Retain,
   RetentionCategoryCapabilities,
   RetentionEntityId,
@@ -17,6 +19,7 @@ import {
   cohortEntities,
   retain,
 } from 'nestjs-cohort';
+import { COHORT_TABLES } from '../../src/schema/cohort-entities.js';
 import { resolveOptions } from '../../src/cohort.options.js';
 import { type Host, startHost } from '../support/host.js';
 import { ACME, NOTE_ID, NOW, SessionNote, notesHost } from '../support/notes.js';
@@ -128,6 +131,48 @@ const CALLS: readonly Call[] = [
     slots: [at([0], isIterable), at([0, 0], isTenant), at([1], isInstant), at([2, 'dryRun'], optional(isBoolean))],
   },
   {
+    name: 'erasure.erase',
+    args: () => [ACME, ErasureScope.tenant({ dryRun: true }), NOW, {}],
+    run: (...args: [never, never, never, never]) => host.erasure.erase(...args),
+    slots: [
+      at([0], (value) => isTenant(value) && value !== TENANTLESS),
+      at([1], (value) => value instanceof ErasureScope),
+      at([2], isInstant),
+      at([3], isOptions),
+      ...fields(3, { actor: optional(isText), signal: optional(isSignal), dryRun: nothing }),
+    ],
+  },
+  {
+    name: 'new ErasureScope',
+    args: () => ['ann', {}],
+    run: (...args: [never, never]) => new ErasureScope(...args),
+    slots: [
+      at([1], isOptions),
+      ...fields(1, {
+        kind: optional(isText),
+        allowSoftDeleteAsErasure: optional(isBoolean),
+        dryRun: optional(isBoolean),
+        kinds: nothing,
+      }),
+    ],
+  },
+  {
+    name: 'deletion.execute',
+    args: () => [[{ entity: SessionNote, recordId: note, tenant: ACME }], async () => undefined, {}],
+    run: (...args: [never, never, never]) => host.deletion.execute(...args),
+    slots: [
+      at([0], nothing),
+      at([0, 0], nothing),
+      at([0, 0, 'entity'], oneOf(SessionNote, NOTE_ID)),
+      at([0, 0, 'recordId'], isUuid),
+      at([0, 0, 'tenant'], oneOf(ACME)),
+      at([0, 0, 'reason'], nothing),
+      at([1], (value) => typeof value === 'function'),
+      at([2], isOptions),
+      ...fields(2, { actor: optional(isText), signal: nothing }),
+    ],
+  },
+  {
     name: 'holds.create',
     args: () => [holdOn(SessionNote, note), {}],
     run: (...args: [never, never]) => host.holds.create(...args),
@@ -146,10 +191,10 @@ const CALLS: readonly Call[] = [
   },
   {
     name: 'holds.release',
-    args: () => [randomUUID(), NOW, {}],
+    // A hold in force: it would be released if one wrong value were taken.
+    args: () => [heldBy, NOW, {}],
     run: (...args: [never, never, never]) => host.holds.release(...args),
-    // No hold has the id that is asked for: whatever else is right, nothing is released.
-    slots: [at([0], nothing), at([1], nothing), at([2], nothing)],
+    slots: [at([0], nothing), at([1], optional(isInstant)), at([2], isOptions), at([2, 'em'], optional(nothing))],
   },
   {
     name: 'holds.list',
@@ -337,11 +382,11 @@ function replaced(args: readonly unknown[], [key, ...rest]: Slot['path'], value:
 }
 
 const everything = async () => {
-  const tables = [
-    'public.session_notes',
-    ...['retention_holds', 'sweep_run', 'sweep_pass', 'sweep_run_entity_summary'].map((name) => `${OURS}.${name}`),
-  ];
-  return Promise.all(tables.map((table) => host.query(`select * from ${table} order by 1`)));
+  const own = Object.values(COHORT_TABLES).map((name) => `${OURS}.${name}`);
+  const retained = ['session_notes', 'case_contacts', 'tickets', 'signals'];
+  return Promise.all(
+    [...own, ...retained].map((table) => host.query(`select t::text as row from ${table} as t order by 1`)),
+  );
 };
 
 const CASES = CALLS.flatMap((call) =>
@@ -364,6 +409,10 @@ test('any wrong value in any place of any call is refused by an error of ours, a
       expect((error as CohortError).message).toMatch(
         /; wanted: |is not|no retained|There is no|does not|belongs|tenantless/,
       );
+      const field = slot.path.at(-1);
+      // What the database would refuse is told by the value, which is an id, or of a tenant.
+      if (error instanceof InvalidArgumentError && typeof field === 'string')
+        expect(error.message.toLowerCase()).toContain(field.toLowerCase());
     }),
     { numRuns: 4000 },
   );
