@@ -39,7 +39,7 @@ describe('npm run demo', () => {
     const { code, stdout } = await demo([...SMALL, '--json']);
     const result = JSON.parse(stdout) as DemoResult;
     expect(code).toBe(0);
-    expect(Object.keys(result)).toEqual(['now', 'preview', 'sweep', 'remaining', 'ledger']);
+    expect(Object.keys(result)).toEqual(['now', 'preview', 'sweep', 'remaining', 'erasure', 'ledger']);
     expect(result.now).toBe('2026-11-30T00:00:00.000Z');
     expect(result.ledger).toEqual({ runs: 3, summaries: 9, succeeded: 3 });
     expect(Object.keys(result.remaining)).toEqual(['customers', 'invoices', 'invoiceLines', 'anonymisedCustomers']);
@@ -88,7 +88,37 @@ describe('npm run demo', () => {
     expect(ledger).toEqual({ runs: 3, summaries: 9, succeeded: 3 });
   });
 
+  test('erases a person by any identifier, keeps what the law wants, and says until when', async () => {
+    const by = async (...erase: string[]) =>
+      JSON.parse(
+        (await demo([...SMALL, ...erase.flatMap((each) => ['--erase', each]), '--json'])).stdout,
+      ) as DemoResult;
+    const { erasure, ledger } = await by('customer:5');
+    expect(ledger).toEqual({ runs: 6, summaries: 15, succeeded: 6 });
+    const rows = erasure.filter((row) => row.affected + row.legallyKept > 0);
+    expect(rows.map((row) => row.entity)).toEqual(expect.arrayContaining(['Invoice']));
+    for (const row of rows.filter((each) => each.entity === 'Invoice')) {
+      expect(row).toMatchObject({
+        affected: 0,
+        legallyKept: expect.any(Number),
+        until: expect.stringMatching(/^20\d\d-/),
+      });
+      expect(Date.parse(row.until!)).toBeGreaterThan(Date.parse('2026-11-30'));
+    }
+    const nobody = await by('email:nobody@nowhere.test');
+    expect(nobody.erasure.map((row) => row.affected + row.legallyKept)).toEqual([0, 0, 0]);
+    expect((await by('customer:5', 'email:nobody@nowhere.test')).erasure).toEqual(erasure);
+  });
+
+  test('shows an erasure and its run in the ledger', async () => {
+    const { stdout } = await demo([...SMALL, '--erase', 'customer:5']);
+    expect(stdout).toContain('Erasure\n');
+    expect(stdout).toContain('│ erasure ');
+  });
+
   test.each([
+    ['an identifier of no kind', ['--erase', 'name:Ann'], 'customer:ID, ID a whole number, or email:ADDRESS'],
+    ['an address that is none', ['--erase', 'email:ann'], 'email:ADDRESS'],
     ['a kind of hold that there is not', ['--hold', 'order:1'], 'invoice:ID, invoice-line:ID, customer:ID'],
     ['a hold without an id', ['--hold', 'invoice'], 'invoice:ID'],
     ['a row that does not exist', ['--hold', 'invoice:999999'], 'there is no invoice 999999'],

@@ -1,5 +1,13 @@
 import { Entity, Index, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
-import { Anonymise, AnonymiseMethod, AnonymiseWith, Retain, RetentionEntityId, RetentionTenant } from 'nestjs-cohort';
+import {
+  Anonymise,
+  AnonymiseMethod,
+  AnonymiseWith,
+  ErasureSubject,
+  Retain,
+  RetentionEntityId,
+  RetentionTenant,
+} from 'nestjs-cohort';
 import { UnusedAddress } from './unused-address.js';
 
 const REDACTED = '[redacted]';
@@ -15,6 +23,7 @@ const REDACTED = '[redacted]';
   where: 'anonymised_at is null',
 })
 export class Customer {
+  @ErasureSubject('customer')
   @PrimaryKey({ type: 'integer', autoincrement: false })
   id!: number;
 
@@ -57,6 +66,7 @@ export class Customer {
   @Property({ type: 'text', nullable: true })
   fax!: string | null;
 
+  @ErasureSubject('email', { normalise: 'lowercase' })
   @AnonymiseWith(UnusedAddress)
   @Property({ type: 'text', nullable: true })
   email!: string | null;

@@ -1,7 +1,7 @@
 import type { LedgerRunWithSummaries } from 'nestjs-cohort';
 import type { ShopCounts } from '../loading/count-shop.js';
-import type { RetentionRow } from '../retention/shop-retention.js';
-import { heading, retentionTable, table } from '../terminal/table.js';
+import type { ErasureRow, RetentionRow } from '../retention/shop-retention.js';
+import { erasureTable, heading, retentionTable, table } from '../terminal/table.js';
 import type { HoldOption } from './hold-option.js';
 
 /** Told of each step of the demo as soon as it is done. */
@@ -10,6 +10,7 @@ export interface DemoReport {
   previewed(rows: readonly RetentionRow[]): void;
   held(holds: readonly HoldOption[], rows: readonly RetentionRow[]): void;
   swept(rows: readonly RetentionRow[], remaining: ShopCounts, dryRun: boolean): void;
+  erased(rows: readonly ErasureRow[], dryRun: boolean): void;
   recorded(runs: readonly LedgerRunWithSummaries[]): void;
 }
 
@@ -18,6 +19,7 @@ export const silentReport: DemoReport = {
   previewed: () => undefined,
   held: () => undefined,
   swept: () => undefined,
+  erased: () => undefined,
   recorded: () => undefined,
 };
 
@@ -44,12 +46,21 @@ export const humanReport: DemoReport = {
       `${customers} customers (${anonymisedCustomers} anonymised), ${invoices} invoices, ${invoiceLines} invoice lines.`,
     );
   },
+  erased(rows, dryRun) {
+    const concerned = rows.filter(
+      ({ affected, held, skipped, legallyKept }) => affected + held + skipped + legallyKept > 0,
+    );
+    print(
+      dryRun ? 'Dry run of the erasure: counted, nothing changed' : 'Erasure',
+      concerned.length === 0 ? 'Nothing is held about this person.' : erasureTable(concerned),
+    );
+  },
   recorded(runs) {
     const byTenant = runs.toSorted((a, b) => a.tenantId.localeCompare(b.tenantId, 'en', { numeric: true }));
     const rows = byTenant.map((run) => [
       run.sweepId,
       run.tenantId,
-      run.dryRun ? 'dry run' : 'sweep',
+      `${run.trigger === 'erasure' ? 'erasure' : 'sweep'}${run.dryRun ? ', dry' : ''}`,
       run.status,
       run.summaries.length,
       run.totalAffected,

@@ -5,7 +5,7 @@ import { migrate } from '../database/orm-options.js';
 import { type ShopCounts, countShop } from '../loading/count-shop.js';
 import type { ShopRecords } from '../loading/shop-records.js';
 import { storeShop } from '../loading/store-shop.js';
-import { type RetentionRow, ShopRetention } from '../retention/shop-retention.js';
+import { type ErasureRow, type RetentionRow, ShopRetention } from '../retention/shop-retention.js';
 import type { DemoOptions } from './demo-options.js';
 import { type DemoReport, humanReport, silentReport } from './demo-report.js';
 import { resolveHolds } from './hold-option.js';
@@ -24,6 +24,7 @@ export interface DemoResult {
   readonly preview: readonly RetentionRow[];
   readonly sweep: readonly RetentionRow[];
   readonly remaining: ShopCounts;
+  readonly erasure: readonly ErasureRow[];
   readonly ledger: LedgerCounts;
 }
 
@@ -32,7 +33,7 @@ export interface DemoOutcome {
   readonly failures: readonly string[];
 }
 
-/** The demo on an empty database: migrate, load, preview, hold, sweep, read the ledger. */
+/** The demo on an empty database: migrate, load, preview, hold, sweep, erase, read the ledger. */
 export async function runDemo({ url, shop, options, signal }: DemoInput): Promise<DemoOutcome> {
   const report: DemoReport = options.json ? silentReport : humanReport;
   await migrate(url);
@@ -54,13 +55,23 @@ export async function runDemo({ url, shop, options, signal }: DemoInput): Promis
       preview = await retention.preview(now, signal);
       report.held(options.hold, preview);
     }
-    const { rows: sweep, failures } = await retention.sweep(now, { actor: 'demo', dryRun, signal });
+    const { rows: sweep, failures: ofSweep } = await retention.sweep(now, { actor: 'demo', dryRun, signal });
+    const failures = [...ofSweep];
     const remaining = await countShop(em);
     report.swept(sweep, remaining, dryRun);
 
+    let erasure: readonly ErasureRow[] = [];
+    if (options.erase.length > 0) {
+      const outcome = await retention.erase(options.erase, now, { actor: 'demo', dryRun, signal });
+      erasure = outcome.rows;
+      failures.push(...outcome.failures);
+      report.erased(erasure, dryRun);
+    }
+
     const runs = await readLedger(app.get(RetentionLedger));
     report.recorded(runs);
-    return { result: { now: now.toISOString(), preview, sweep, remaining, ledger: countLedger(runs) }, failures };
+    const ledger = countLedger(runs);
+    return { result: { now: now.toISOString(), preview, sweep, remaining, erasure, ledger }, failures };
   } finally {
     await app.close();
   }

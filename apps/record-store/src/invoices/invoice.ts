@@ -1,5 +1,5 @@
 import { Entity, Index, ManyToOne, PrimaryKey, Property } from '@mikro-orm/decorators/legacy';
-import { Retain, RetentionEntityId, RetentionTenant } from 'nestjs-cohort';
+import { ErasureSubject, Retain, RetentionEntityId, RetentionTenant } from 'nestjs-cohort';
 import { Customer } from '../customers/customer.js';
 
 /** An invoice. Its billing address is its own copy, and goes with it. */
@@ -11,6 +11,7 @@ export class Invoice {
   @PrimaryKey({ type: 'integer', autoincrement: false })
   id!: number;
 
+  @ErasureSubject('customer')
   @ManyToOne({
     entity: () => Customer,
     mapToPk: true,

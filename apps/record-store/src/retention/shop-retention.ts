@@ -1,6 +1,16 @@
 import { EntityManager } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
-import { type EntitySweepCount, RetentionPreview, RetentionSweep, TenantContext } from 'nestjs-cohort';
+import {
+  type EntityErasureCount,
+  type ErasureIdentifier,
+  ErasureScope,
+  type EntitySweepCount,
+  RetentionErasure,
+  RetentionPreview,
+  RetentionSweep,
+  type RetentionSweepResult,
+  TenantContext,
+} from 'nestjs-cohort';
 import { Customer } from '../customers/customer.js';
 
 /** What happened, or would happen, to one entity of one tenant. */
@@ -8,6 +18,15 @@ export type RetentionRow = Pick<
   EntitySweepCount,
   'entity' | 'category' | 'strategy' | 'affected' | 'held' | 'skipped' | 'nullAnchor'
 > & { readonly tenant: string };
+
+/** What an erasure did with one entity of one tenant, and what keeps the rest. */
+export type ErasureRow = RetentionRow & { readonly legallyKept: number; readonly until: string | null };
+
+export interface ErasureOutcome {
+  readonly rows: readonly ErasureRow[];
+  /** One text for each run that did not succeed. */
+  readonly failures: readonly string[];
+}
 
 export interface SweepOutcome {
   readonly rows: readonly RetentionRow[];
@@ -22,6 +41,7 @@ export class ShopRetention {
     private readonly em: EntityManager,
     private readonly previews: RetentionPreview,
     private readonly sweeps: RetentionSweep,
+    private readonly erasures: RetentionErasure,
   ) {}
 
   async preview(now: Date, signal?: AbortSignal): Promise<RetentionRow[]> {
@@ -41,11 +61,24 @@ export class ShopRetention {
     const failures: string[] = [];
     for await (const result of this.sweeps.sweepMany(await this.tenants(), now, options)) {
       rows.push(...result.counts.map(toRow));
-      if (result.status !== 'succeeded') {
-        failures.push(
-          [`${result.tenantId}: ${result.status}`, ...result.entityFailures.map((each) => each.error)].join('; '),
-        );
-      }
+      failures.push(...failureOf(result));
+    }
+    return { rows: rows.sort(byTenantAndEntity), failures };
+  }
+
+  /** Erases a person everywhere: a customer may have bought from several representatives. */
+  async erase(
+    identifiers: readonly ErasureIdentifier[],
+    now: Date,
+    options: { readonly actor: string; readonly dryRun?: boolean; readonly signal?: AbortSignal },
+  ): Promise<ErasureOutcome> {
+    const rows: ErasureRow[] = [];
+    const failures: string[] = [];
+    const { dryRun = false, ...rest } = options;
+    for (const tenant of await this.tenants()) {
+      const result = await this.erasures.erase(tenant, new ErasureScope(identifiers, { dryRun }), now, rest);
+      rows.push(...result.counts.map(toErasureRow));
+      failures.push(...failureOf(result));
     }
     return { rows: rows.sort(byTenantAndEntity), failures };
   }
@@ -60,6 +93,16 @@ export class ShopRetention {
       .execute<{ representative: string }[]>();
     return representatives.map(({ representative }) => new TenantContext(representative));
   }
+}
+
+function failureOf({ tenantId, status, entityFailures }: RetentionSweepResult): string[] {
+  if (status === 'succeeded') return [];
+  return [[`${tenantId}: ${status}`, ...entityFailures.map((each) => each.error)].join('; ')];
+}
+
+function toErasureRow({ blockedBy, ...count }: EntityErasureCount): ErasureRow {
+  const until = blockedBy.legalMinimumEnds?.toISOString() ?? null;
+  return { ...toRow(count), legallyKept: blockedBy.legalMinimum, until };
 }
 
 function toRow({

@@ -1,6 +1,6 @@
 import { styleText } from 'node:util';
 import Table from 'cli-table3';
-import type { RetentionRow } from '../retention/shop-retention.js';
+import type { ErasureRow, RetentionRow } from '../retention/shop-retention.js';
 
 type Cell = string | number;
 
@@ -26,5 +26,15 @@ export function retentionTable(rows: readonly RetentionRow[]): string {
   return table(
     ['Tenant', 'Entity', 'Strategy', 'Affected', 'Held', 'Skipped', 'No date'],
     rows.map((row) => [row.tenant, row.entity, row.strategy, row.affected, row.held, row.skipped, row.nullAnchor]),
+  );
+}
+
+/** What an erasure did, and what the law keeps, by tenant and entity. */
+export function erasureTable(rows: readonly ErasureRow[]): string {
+  return table(
+    ['Tenant', 'Entity', 'Strategy', 'Erased', 'Held', 'Skipped', 'Kept by law', 'First until'],
+    rows.map(({ tenant, entity, strategy, affected, held, skipped, legallyKept, until }) => [
+      ...[tenant, entity, strategy, affected, held, skipped, legallyKept, until?.slice(0, 10) ?? ''],
+    ]),
   );
 }
