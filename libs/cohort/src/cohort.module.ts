@@ -10,21 +10,32 @@ import {
   Logger,
   Module,
   type OnApplicationBootstrap,
+  type OnModuleInit,
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService } from '@nestjs/core';
 import { CohortConfigurationError, describeValue } from './cohort.errors.js';
 import type { CohortOptions } from './cohort.options.js';
 import type { EngineLogger } from './engine/context.js';
+import { RetentionRowDispatcher } from './dispatch/retention-row-dispatcher.js';
 import { RetentionPreview } from './sweeps/retention-preview.js';
 import { RetentionSweep } from './sweeps/retention-sweep.js';
 import { RetentionDeletion } from './holds/retention-deletion.js';
 import { RetentionErasure } from './sweeps/retention-erasure.js';
 import { RetentionHolds } from './holds/retention-holds.js';
 import { RetentionLedger } from './ledger/retention-ledger.js';
+import type { HostProvider } from './startup/check-providers.js';
 import { type FindInstances, Readiness } from './startup/readiness.js';
 
 const ORM = Symbol('the MikroORM instance that Cohort works in');
-const PORTS = [RetentionPreview, RetentionSweep, RetentionErasure, RetentionDeletion, RetentionHolds, RetentionLedger];
+const PORTS = [
+  RetentionPreview,
+  RetentionSweep,
+  RetentionErasure,
+  RetentionDeletion,
+  RetentionHolds,
+  RetentionLedger,
+  RetentionRowDispatcher,
+];
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<
   Omit<CohortOptions, 'contextName'>
@@ -40,16 +51,20 @@ const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModule
 
 /** Fails the host's start on a wrong configuration, model or schema; direct callers are guarded by the same check. */
 @Injectable()
-class StartupValidation implements OnApplicationBootstrap {
+class StartupValidation implements OnModuleInit, OnApplicationBootstrap {
   constructor(
     @Inject(Readiness) private readonly readiness: Readiness,
     @Inject(DiscoveryService) private readonly discovery: DiscoveryService,
   ) {}
 
-  async onApplicationBootstrap(): Promise<void> {
+  /** Before anything of Cohort's runs by itself. */
+  onModuleInit(): void {
     const modules = instancesIn(this.discovery)(StartupValidation).length;
     if (modules > 1)
       throw new CohortConfigurationError([`CohortModule is imported ${modules} times; a host has one Cohort.`]);
+  }
+
+  async onApplicationBootstrap(): Promise<void> {
     await this.readiness.context();
   }
 }
@@ -72,6 +87,7 @@ class StartupValidation implements OnApplicationBootstrap {
           logger: engineLogger(),
           newId: randomUUID,
           findInstances: instancesIn(discovery),
+          providers: () => providersIn(discovery),
         }),
     },
     StartupValidation,
@@ -112,6 +128,15 @@ function instancesIn(discovery: DiscoveryService): FindInstances {
         .map((wrapper): unknown => wrapper.instance),
     ),
   ];
+}
+
+/** All of the host's providers, in the order in which it registered them. Those that have no one instance have only a class. */
+function providersIn(discovery: DiscoveryService): HostProvider[] {
+  return discovery.getProviders().flatMap((wrapper): HostProvider[] => {
+    if (!isSingleton(wrapper)) return [{ type: wrapper.metatype as HostProvider['type'], instance: undefined }];
+    const instance = wrapper.instance as object | null | undefined;
+    return instance?.constructor ? [{ type: instance.constructor as HostProvider['type'], instance }] : [];
+  });
 }
 
 type Wrapper = ReturnType<DiscoveryService['getProviders']>[number];

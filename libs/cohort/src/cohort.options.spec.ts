@@ -21,7 +21,20 @@ describe('resolveOptions', () => {
         lockTimeoutMs: 500,
         idleTimeoutMs: 30_000,
         sweepSettleTimeoutMs: 3_600_000,
+        observerTimeoutMs: 5000,
         dryRun: false,
+        listenUrl: null,
+        dispatch: {
+          pollIntervalMs: 10_000,
+          batchSize: 50,
+          maxParallelism: 4,
+          maxAttempts: 10,
+          baseBackoffMs: 1000,
+          maxBackoffMs: 3_600_000,
+          claimTimeoutMs: 300_000,
+          payloadRetentionMs: 30 * 86_400_000,
+          deadLetterPayloadRetentionMs: 0,
+        },
       },
       conventions: {
         recordId: 'id',
@@ -54,7 +67,7 @@ describe('resolveOptions', () => {
     expect(resolve(at(path, value)).problems).toEqual([expect.stringMatching(problem)]);
   });
 
-  // acceptance 13, 14, 139, 197
+  // acceptance 8, 9, 10, 12, 13, 14, 139, 197, 301
   test.each([
     ['sweepBatchSize', 'sweepBatchSize', 1, 100_000],
     ['parallelism', 'parallelism', 1, 16],
@@ -62,14 +75,42 @@ describe('resolveOptions', () => {
     ['lockTimeout', 'lockTimeoutMs', 10, 10_000],
     ['idleInTransactionTimeout', 'idleTimeoutMs', 1000, 3_600_000],
     ['rowHandlerDispatch.sweepSettleTimeout', 'sweepSettleTimeoutMs', 60_000, 604_800_000],
+    ['auditObservers.timeout', 'observerTimeoutMs', 1, 3_600_000],
+    ['rowHandlerDispatch.pollInterval', 'dispatch.pollIntervalMs', 1, 86_400_000],
+    ['rowHandlerDispatch.batchSize', 'dispatch.batchSize', 1, 10_000],
+    ['rowHandlerDispatch.maxParallelism', 'dispatch.maxParallelism', 1, 256],
+    ['rowHandlerDispatch.maxAttempts', 'dispatch.maxAttempts', 1, 1000],
+    ['rowHandlerDispatch.baseBackoff', 'dispatch.baseBackoffMs', 1, 86_400_000],
+    ['rowHandlerDispatch.maxBackoff', 'dispatch.maxBackoffMs', 1, 30 * 86_400_000],
+    ['rowHandlerDispatch.claimTimeout', 'dispatch.claimTimeoutMs', 30_000, 86_400_000],
+    ['rowHandlerDispatch.payloadRetention', 'dispatch.payloadRetentionMs', 3_600_000, 3650 * 86_400_000],
+    ['rowHandlerDispatch.deadLetterPayloadRetention', 'dispatch.deadLetterPayloadRetentionMs', 0, 3650 * 86_400_000],
   ] as const)('takes %s from the least to the most, and neither one less nor one more', (key, setting, min, max) => {
-    expect(resolve(at(key, min))).toMatchObject({ problems: [], settings: { [setting]: min } });
-    expect(resolve(at(key, max))).toMatchObject({ problems: [], settings: { [setting]: max } });
+    expect(resolve(at(key, min))).toMatchObject({ problems: [], settings: at(setting, min) });
+    expect(resolve(at(key, max))).toMatchObject({ problems: [], settings: at(setting, max) });
     for (const outside of [min - 1, max + 1]) {
       expect(resolve(at(key, outside)).problems).toEqual([
         expect.stringMatching(new RegExp(`^${key} is ${outside}; wanted: .*from ${min}\\b.* to ${max}\\b`)),
       ]);
     }
+  });
+
+  test.each([null, undefined, 'postgresql://localhost/app'])('takes %p for listenUrl', (listenUrl) => {
+    expect(resolve({ listenUrl })).toMatchObject({ problems: [], settings: { listenUrl: listenUrl ?? null } });
+  });
+
+  test('does not repeat a listenUrl that is none: it may hold a password', () => {
+    expect(resolve({ listenUrl: 'user:secret@' }).problems).toEqual([
+      'listenUrl is no url; wanted: postgresql://…, or null.',
+    ]);
+    expect(resolve({ listenUrl: 5 }).problems).toEqual(['listenUrl is 5; wanted: postgresql://…, or null.']);
+  });
+
+  // acceptance 11
+  test.each(['auditObservers', 'rowHandlerDispatch', 'conventions'])('refuses null for %s', (section) => {
+    expect(resolve({ [section]: null }).problems).toEqual([
+      expect.stringMatching(`^${section} is null; wanted: an object`),
+    ]);
   });
 
   // acceptance 12, field case C21

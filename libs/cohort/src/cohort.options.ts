@@ -23,6 +23,30 @@ export interface ConventionOptions {
   readonly anonymisedAtProperty?: string;
 }
 
+/** How `onAfter` of row handlers is dispatched. */
+export interface RowHandlerDispatchOptions {
+  /** Between two looks at the queue, 1 ms to 1 d. Default PT10S. */
+  readonly pollInterval?: DurationOption;
+  /** Most work claimed at once, 1 to 10,000. Default 50. */
+  readonly batchSize?: number;
+  /** Handlers at work at the same time, 1 to 256; those of one row never. Default 4. */
+  readonly maxParallelism?: number;
+  /** After which work becomes a dead letter, 1 to 1,000. Default 10. */
+  readonly maxAttempts?: number;
+  /** Before the second attempt, doubled before each one after, 1 ms to 1 d. Default PT1S. */
+  readonly baseBackoff?: DurationOption;
+  /** Longest wait before an attempt, 1 ms to 30 d. Default PT1H. */
+  readonly maxBackoff?: DurationOption;
+  /** After which claimed work is taken for abandoned, 30 s to 1 d; a handler has nine tenths of it. Default PT5M. */
+  readonly claimTimeout?: DurationOption;
+  /** Without a sign of life for this long a run is recovered as failed, 1 min to 7 d. Default PT1H. */
+  readonly sweepSettleTimeout?: DurationOption;
+  /** After which a snapshot is cleared whether its work is done or not, 1 h to 10 y. Default P30D. */
+  readonly payloadRetention?: DurationOption;
+  /** How long a dead letter keeps its snapshot, so that it may be queued again, 0 to 10 y. Default 0: cleared at once. */
+  readonly deadLetterPayloadRetention?: DurationOption;
+}
+
 export type RuleProviderClass = abstract new (...args: never[]) => RetentionRuleProvider;
 
 export interface CohortOptions {
@@ -42,10 +66,13 @@ export interface CohortOptions {
   readonly lockTimeout?: DurationOption;
   /** After which an idle batch is ended by the server, 1 s to 1 h. Default PT30S. */
   readonly idleInTransactionTimeout?: DurationOption;
-  readonly rowHandlerDispatch?: {
-    /** Without a sign of life for this long a run is recovered as failed, 1 min to 7 d. Default PT1H. */
-    readonly sweepSettleTimeout?: DurationOption;
+  /** Where to wait for word of new work, on a connection of its own; past a pooler that shares connections. Default null: polling alone. */
+  readonly listenUrl?: string | null;
+  readonly auditObservers?: {
+    /** Longest wait for one observer and event, 1 ms to 1 h. Default PT5S. */
+    readonly timeout?: DurationOption;
   };
+  readonly rowHandlerDispatch?: RowHandlerDispatchOptions;
   readonly conventions?: ConventionOptions;
 }
 
@@ -61,6 +88,7 @@ export interface ResolvedOptions {
 
 const SECOND = 1000;
 const HOUR = 3600 * SECOND;
+const DAY = 24 * HOUR;
 
 /**
  * Checks every option and returns the values in force. Each problem names the key, the value seen and the range. Only
@@ -72,9 +100,9 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
     problems.push(`The options of CohortModule are ${describeValue(given)}; wanted: an object with rules.`);
   }
   complainOfUnknown(options, OPTION_KEYS, '', problems);
-  const whole = (key: 'sweepBatchSize' | 'parallelism', fallback: number, max: number): number => {
-    const { [key]: value = fallback } = options;
-    if (Number.isInteger(value) && value >= 1 && value <= max) return value;
+  const whole = (key: string, given: unknown, fallback: number, max: number): number => {
+    const value = given === undefined ? fallback : given;
+    if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= max) return value as number;
     problems.push(`${key} is ${describeValue(value)}; wanted: a whole number from 1 to ${max}.`);
     return fallback;
   };
@@ -86,7 +114,7 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
     );
     return toMilliseconds(fallback)!;
   };
-  const section = <K extends 'rowHandlerDispatch' | 'conventions'>(key: K): NonNullable<CohortOptions[K]> => {
+  const section = <K extends keyof typeof SECTION_KEYS>(key: K): NonNullable<CohortOptions[K]> => {
     const { [key]: value = {} } = options;
     if (isObject(value)) {
       complainOfUnknown(value, SECTION_KEYS[key], `${key}.`, problems);
@@ -101,20 +129,38 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
   if (options.contextName !== undefined && (typeof options.contextName !== 'string' || options.contextName === '')) {
     problems.push(`contextName is ${describeValue(options.contextName)}; wanted: the name of a MikroORM context.`);
   }
+  if (options.listenUrl != null && !isDatabaseUrl(options.listenUrl)) {
+    // A wrong url may hold a password all the same.
+    problems.push(
+      `listenUrl is ${typeof options.listenUrl === 'string' ? 'no url' : describeValue(options.listenUrl)}; wanted: postgresql://…, or null.`,
+    );
+  }
+  const dispatch = section('rowHandlerDispatch');
+  const dispatchDuration = (key: keyof RowHandlerDispatchOptions, fallback: string, min: number, max: number) =>
+    duration(`rowHandlerDispatch.${key}`, dispatch[key], fallback, min, max);
+  const dispatchWhole = (key: keyof RowHandlerDispatchOptions, fallback: number, max: number) =>
+    whole(`rowHandlerDispatch.${key}`, dispatch[key], fallback, max);
   return {
     settings: {
-      sweepBatchSize: whole('sweepBatchSize', 5000, 100_000),
-      parallelism: whole('parallelism', 1, 16),
+      sweepBatchSize: whole('sweepBatchSize', options.sweepBatchSize, 5000, 100_000),
+      parallelism: whole('parallelism', options.parallelism, 1, 16),
       batchTimeoutMs: duration('batchTimeout', options.batchTimeout, 'PT30S', SECOND, HOUR),
       lockTimeoutMs: duration('lockTimeout', options.lockTimeout, 'PT0.5S', 10, 10 * SECOND),
       idleTimeoutMs: duration('idleInTransactionTimeout', options.idleInTransactionTimeout, 'PT30S', SECOND, HOUR),
-      sweepSettleTimeoutMs: duration(
-        'rowHandlerDispatch.sweepSettleTimeout',
-        section('rowHandlerDispatch').sweepSettleTimeout,
-        'PT1H',
-        60 * SECOND,
-        7 * 24 * HOUR,
-      ),
+      sweepSettleTimeoutMs: dispatchDuration('sweepSettleTimeout', 'PT1H', 60 * SECOND, 7 * DAY),
+      observerTimeoutMs: duration('auditObservers.timeout', section('auditObservers').timeout, 'PT5S', 1, HOUR),
+      listenUrl: options.listenUrl ?? null,
+      dispatch: {
+        pollIntervalMs: dispatchDuration('pollInterval', 'PT10S', 1, DAY),
+        batchSize: dispatchWhole('batchSize', 50, 10_000),
+        maxParallelism: dispatchWhole('maxParallelism', 4, 256),
+        maxAttempts: dispatchWhole('maxAttempts', 10, 1000),
+        baseBackoffMs: dispatchDuration('baseBackoff', 'PT1S', 1, DAY),
+        maxBackoffMs: dispatchDuration('maxBackoff', 'PT1H', 1, 30 * DAY),
+        claimTimeoutMs: dispatchDuration('claimTimeout', 'PT5M', 30 * SECOND, DAY),
+        payloadRetentionMs: dispatchDuration('payloadRetention', 'P30D', HOUR, 3650 * DAY),
+        deadLetterPayloadRetentionMs: dispatchDuration('deadLetterPayloadRetention', 'PT0S', 0, 3650 * DAY),
+      },
       dryRun: options.dryRun === true,
     },
     conventions: conventionNames(section('conventions'), problems),
@@ -123,10 +169,15 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
 
 const OPTION_KEYS: readonly (keyof CohortOptions)[] = [
   ...(['rules', 'contextName', 'dryRun', 'sweepBatchSize', 'parallelism'] as const),
-  ...(['batchTimeout', 'lockTimeout', 'idleInTransactionTimeout', 'rowHandlerDispatch', 'conventions'] as const),
+  ...(['batchTimeout', 'lockTimeout', 'idleInTransactionTimeout', 'listenUrl'] as const),
+  ...(['auditObservers', 'rowHandlerDispatch', 'conventions'] as const),
 ];
 const SECTION_KEYS = {
-  rowHandlerDispatch: ['sweepSettleTimeout'],
+  auditObservers: ['timeout'],
+  rowHandlerDispatch: [
+    ...(['pollInterval', 'batchSize', 'maxParallelism', 'maxAttempts', 'baseBackoff', 'maxBackoff'] as const),
+    ...(['claimTimeout', 'sweepSettleTimeout', 'payloadRetention', 'deadLetterPayloadRetention'] as const),
+  ],
   conventions: [
     'recordIdProperty',
     'tenantProperty',
@@ -157,6 +208,10 @@ function conventionNames(conventions: ConventionOptions, problems: string[]): Co
     deletedAt: name('deletedAtProperty', DEFAULT_CONVENTIONS.deletedAt),
     anonymisedAt: name('anonymisedAtProperty', DEFAULT_CONVENTIONS.anonymisedAt),
   };
+}
+
+function isDatabaseUrl(value: unknown): boolean {
+  return typeof value === 'string' && /^postgres(ql)?:\/\//.test(value) && URL.canParse(value);
 }
 
 function isObject(value: unknown): value is object {

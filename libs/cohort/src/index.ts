@@ -4,6 +4,7 @@ export type {
   CohortOptionsFactory,
   ConventionOptions,
   DurationOption,
+  RowHandlerDispatchOptions,
   RuleProviderClass,
 } from './cohort.options.js';
 export {
@@ -38,6 +39,8 @@ export {
   RetentionEntityId,
   RetentionTenantless,
 } from './decorators/retain.js';
+export { AuditObserver } from './decorators/audit-observer.js';
+export { RowHandler, type RowHandlerOptions } from './decorators/row-handler.js';
 export { retain, type RetainOptionsOf } from './decorators/retain-schema.js';
 export type {
   AnonymiseFactory,
@@ -46,6 +49,22 @@ export type {
   AnonymiseFactoryMode,
 } from './domain/anonymise-factory.js';
 export { type ErasureIdentifier, ErasureScope, type ErasureScopeOptions } from './domain/erasure-scope.js';
+export type { RetentionAuditObserver } from './domain/audit-observer.js';
+export {
+  DispatchPhase,
+  type RetentionAfterContext,
+  type RetentionBeforeContext,
+  type RetentionRowHandler,
+  type RowSnapshot,
+} from './domain/row-handler.js';
+export type { SweepEvent, SweepTrigger } from './domain/sweep-event.js';
+export {
+  type DeadLetterPage,
+  type FlushResult,
+  type RequeueResult,
+  RetentionRowDispatcher,
+} from './dispatch/retention-row-dispatcher.js';
+export type { DeadLetter, RequeueObstacle } from './sql/dead-letters.js';
 export {
   RetentionCategoryCapabilities,
   RetentionRule,

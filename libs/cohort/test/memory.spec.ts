@@ -59,6 +59,8 @@ test('nothing grows with the rows of a pass', () => {
     // The limit on rows that are left out; refusals.spec.ts proves that the next one fails the entity.
     'limit-walk.ts refused',
     'limit-walk.ts busy',
+    // One a run, where an observer is told.
+    'limit-walk.ts affectedByRun',
     // One an entity and run.
     'pass.ts failures',
     // One an entity.

@@ -1,5 +1,7 @@
 import type { MikroORM } from '@mikro-orm/postgresql';
 import type { AnonymiseFactory, AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
+import type { RetentionAuditObserver } from '../domain/audit-observer.js';
+import type { HandlerBook } from '../domain/row-handler.js';
 import type { RetentionRegistry } from '../registry/retention-registry.js';
 import { type Executor, inTransaction } from '../sql/transaction.js';
 import type { RuleBook } from './rule-book.js';
@@ -12,7 +14,24 @@ export interface EngineSettings {
   readonly lockTimeoutMs: number;
   readonly idleTimeoutMs: number;
   readonly sweepSettleTimeoutMs: number;
+  readonly observerTimeoutMs: number;
   readonly dryRun: boolean;
+  /** Null: the queue is polled, nobody listens. */
+  readonly listenUrl: string | null;
+  readonly dispatch: DispatchSettings;
+}
+
+/** How queued work of row handlers is done. */
+export interface DispatchSettings {
+  readonly pollIntervalMs: number;
+  readonly batchSize: number;
+  readonly maxParallelism: number;
+  readonly maxAttempts: number;
+  readonly baseBackoffMs: number;
+  readonly maxBackoffMs: number;
+  readonly claimTimeoutMs: number;
+  readonly payloadRetentionMs: number;
+  readonly deadLetterPayloadRetentionMs: number;
 }
 
 /** The log lines the engine writes. Error objects go to `error` alone, next to the diagnostic id that the ledger keeps. */
@@ -27,6 +46,9 @@ export type Probe = (
   entityName: string,
 ) => Promise<void> | void;
 
+/** Points at which a test may hold the dispatcher. Never set in production. */
+export type DispatchProbe = (point: 'claimed' | 'worked' | 'settling' | 'settled') => Promise<void> | void;
+
 export interface EngineContext {
   readonly orm: MikroORM;
   readonly registry: RetentionRegistry;
@@ -34,9 +56,13 @@ export interface EngineContext {
   readonly settings: EngineSettings;
   /** The one instance of each factory that an entity names. */
   readonly factories: ReadonlyMap<AnonymiseFactoryClass, AnonymiseFactory>;
+  readonly handlers: HandlerBook;
+  /** In the order in which they are told. */
+  readonly observers: readonly RetentionAuditObserver[];
   readonly logger: EngineLogger;
   readonly newId: () => string;
   readonly probe?: Probe | undefined;
+  readonly dispatchProbe?: DispatchProbe | undefined;
 }
 
 /**

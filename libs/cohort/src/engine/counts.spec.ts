@@ -10,6 +10,7 @@ const counted = (change: Partial<SelectionCount> = {}): SelectionCount => ({
   held: 0,
   left: 0,
   refused: 0,
+  handlerFailed: 0,
   nullAnchor: 0,
   referenced: [],
   ...change,

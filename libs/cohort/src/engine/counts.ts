@@ -18,7 +18,7 @@ export interface EntitySweepCount {
   readonly skipped: number;
   /** Rows without an anchor: never due. */
   readonly nullAnchor: number;
-  /** `refused`, `locked`, `referenced:schema.table.constraint`. */
+  /** `refused`, `handlerFailed`, `locked`, `referenced:schema.table.constraint`. */
   readonly skippedByCause: Readonly<Record<string, number>>;
 }
 
@@ -36,8 +36,13 @@ export function leftOver(count: SelectionCount, keyPaths: readonly KeyPath[]): T
   const referenced = keyPaths.map(
     (path, index) => [`referenced:${keyPathName(path)}`, count.referenced[index]!] as const,
   );
-  const explained = referenced.reduce((sum, [, rows]) => sum + rows, count.refused);
-  const causes = [['refused', count.refused] as const, ...referenced, ['locked', count.left - explained] as const];
+  const explained = referenced.reduce((sum, [, rows]) => sum + rows, count.refused + count.handlerFailed);
+  const causes = [
+    ['refused', count.refused] as const,
+    ['handlerFailed', count.handlerFailed] as const,
+    ...referenced,
+    ['locked', count.left - explained] as const,
+  ];
   return {
     affected: 0,
     held: count.held,

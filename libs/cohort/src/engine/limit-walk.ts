@@ -22,7 +22,9 @@ import {
   remedyFor,
 } from './batch-failure.js';
 import { type EngineContext, inBatch } from './context.js';
+import { MAX_HANDLED_ROWS, bookHandled, captureBatch, captureOf } from './handled-batch.js';
 import type { Pass } from './pass.js';
+import { tellBatch } from './tell.js';
 import type { PlannedSlice, Walk } from './plan.js';
 import { type ScrubValues, scrubValues } from './scrub-values.js';
 import type { TableFacts } from './table-facts.js';
@@ -45,6 +47,8 @@ export interface WalkState {
   readonly busy: Set<string>;
   affected: number;
   refusal: unknown;
+  /** Rows changed by run, where an observer will be told. */
+  readonly affectedByRun: Map<string, number>;
 }
 
 /**
@@ -58,7 +62,13 @@ export async function limitWalk(
   facts: TableFacts,
   mostRows: number,
 ): Promise<WalkState> {
-  const state: WalkState = { refused: new Set(), busy: new Set(), affected: 0, refusal: undefined };
+  const state: WalkState = {
+    refused: new Set(),
+    busy: new Set(),
+    affected: 0,
+    refusal: undefined,
+    affectedByRun: new Map(),
+  };
   const lanes = facts.oneLane || waits(walk) ? pass.fences.slice(0, 1) : pass.fences;
   const failed = new AbortController();
   const signal = AbortSignal.any([pass.signal, failed.signal]);
@@ -117,7 +127,7 @@ async function runLane(lane: Lane, start: number): Promise<void> {
   const { ctx, state, signal, mostRows, walk } = lane;
   let waitingSince = performance.now();
   let from = start;
-  let size = ctx.settings.sweepBatchSize;
+  let size = sizeCeiling(lane);
   let retried = false;
   while (state.affected < mostRows) {
     signal.throwIfAborted();
@@ -134,7 +144,7 @@ async function runLane(lane: Lane, start: number): Promise<void> {
       state.affected += batch.affected;
       for (const id of batch.refused) leaveOut(state, id, new PassedOverError());
       from = batch.next;
-      size = nextSize(size, batch.mutationMs, ctx.settings.sweepBatchSize);
+      size = nextSize(size, batch.mutationMs, sizeCeiling(lane));
     } catch (error) {
       const remedy = remedyFor(error, signal);
       if (remedy === 'stop' || remedy === 'fail') throw error;
@@ -158,7 +168,7 @@ async function runLane(lane: Lane, start: number): Promise<void> {
 
 /** begin | lock | lock what it would set to NULL | fence, mutation, details, progress | look again | commit. Null: nothing to lock. */
 async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult | null> {
-  const { ctx, pass, walk, facts, fence, signal } = lane;
+  const { ctx, pass, walk, facts, state, fence, signal } = lane;
   const selection: Selection<PlannedSlice> = selectForWalk(ctx, walk, walk.slices.slice(request.from));
   const exclusions = exclusionsOf(lane);
   const tenantByTenant = selection.slices.length === 1 || facts.isServed(walk.strategy);
@@ -179,10 +189,17 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
     const started = performance.now();
     for (const path of nullingPaths(lane)) await lockPath(tx, path, walk.entry, isLocked(locked));
     const reached = { ...selection, slices: locked.slices.map((slice) => selection.slices[slice]!) };
-    const { fenced, schemaChanged, changed } = await mutateLocked(tx, {
+    const handled = isHandled(lane) ? await captureBatch(tx, ctx, reached, locked, exclusions, signal) : null;
+    const toChange = handled?.locked ?? locked;
+    const { scrubs, rows } = await valuesFor(tx, lane, reached, toChange);
+    const places = handled && rows.length === 0 ? handled.places : rows;
+    const { fenced, schemaChanged, changed, report } = await mutateLocked(tx, {
       selection: reached,
-      locked,
-      ...(await valuesFor(tx, lane, reached, locked)),
+      locked: toChange,
+      scrubs,
+      rows: places,
+      capture: handled && captureOf(handled, places),
+      report: pass.notifier.isHeard,
       exclusions,
       fence,
       knownKeys: facts.knownKeys,
@@ -191,7 +208,8 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
     });
     if (schemaChanged) throw new SchemaChangedError();
     if (!fenced) throw new RunLostError(pass.passId);
-    const refused = await refusedRows(tx, selection, locked, changed, exclusions);
+    if (handled) await bookHandled(tx, ctx, reached, handled);
+    const refused = await refusedRows(tx, selection, toChange, changed, exclusions);
     await ctx.probe?.('mutated', walk.entry.entityName);
     signal.throwIfAborted();
     return {
@@ -199,9 +217,11 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
       refused,
       next: tenantByTenant ? request.from + locked.slices.at(-1)! : 0,
       mutationMs: performance.now() - started,
+      told: { reached: reached.slices, report, skipped: handled?.failed.map(({ row }) => row.slice) ?? [] },
     };
   });
   await ctx.probe?.('committed', walk.entry.entityName);
+  if (result) await tellBatch(pass, walk, state, result.told);
   return result;
 }
 
@@ -250,8 +270,19 @@ export function selectForWalk(
   return { entry, strategy, cohortSchema: ctx.registry.cohortSchema, slices, subjects };
 }
 
-function exclusionsOf({ walk, facts, state }: Lane): Exclusions {
-  return { refused: [...state.refused, ...state.busy], keyPaths: keyPathsOf(walk, facts) };
+function exclusionsOf(lane: Lane): Exclusions {
+  const { walk, facts, state } = lane;
+  return { refused: [...state.refused, ...state.busy], keyPaths: keyPathsOf(walk, facts), handled: isHandled(lane) };
+}
+
+/** Whether rows of the walk go through Node, for their handlers to see. */
+function isHandled({ ctx, walk }: Pick<Lane, 'ctx' | 'walk'>): boolean {
+  return ctx.handlers.has(walk.entry.entityId);
+}
+
+function sizeCeiling(lane: Lane): number {
+  const { sweepBatchSize } = lane.ctx.settings;
+  return isHandled(lane) ? Math.min(sweepBatchSize, MAX_HANDLED_ROWS) : sweepBatchSize;
 }
 
 /** What can keep a row of the walk where it is: only a purge takes rows from under those that point at them. */

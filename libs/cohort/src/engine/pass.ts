@@ -10,9 +10,12 @@ import {
   settlePass,
 } from '../sql/ledger.js';
 import { type Fence, beat, insertPass } from '../sql/lanes.js';
+import { notifyWaiting } from '../sql/wake.js';
+import { Notifier } from '../observers/notifier.js';
 import { ENGINE_VERSION } from '../version.js';
 import { type EngineContext, inLedger } from './context.js';
 import { type EntityFailure, joinFailures, sanitise } from './failure.js';
+import { tellEnd, tellStart } from './tell.js';
 import type { PlannedRun } from './plan.js';
 
 export type RunStatus = 'started' | 'succeeded' | 'partiallyFailed' | 'failed' | 'cancelled';
@@ -37,6 +40,7 @@ export interface Pass {
   readonly now: Date;
   /** Failures of entities so far, by run. */
   readonly failures: Map<string, EntityFailure[]>;
+  readonly notifier: Notifier;
 }
 
 export interface SettledPass {
@@ -57,6 +61,7 @@ export async function withPass(
   const pass = await openPass(ctx, request, lost.signal);
   const heartbeat = startHeartbeat(ctx, pass, lost);
   try {
+    await tellStart(pass, request.trigger, request.subjectKind ?? null);
     pass.signal.throwIfAborted();
     await body(pass);
     pass.signal.throwIfAborted();
@@ -103,6 +108,11 @@ async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSig
     dryRun: request.dryRun,
     now: request.now,
     failures: new Map(),
+    notifier: new Notifier({
+      observers: ctx.observers,
+      timeoutMs: ctx.settings.observerTimeoutMs,
+      logger: ctx.logger,
+    }),
   };
 }
 
@@ -160,7 +170,7 @@ async function close(
   const failed = [...pass.failures].flatMap(([sweepId, failures]): FailedEntity[] =>
     failures.map((failure) => ({ sweepId, entityId: failure.entityId })),
   );
-  return inLedger(ctx, async (tx) => {
+  const settled = await inLedger(ctx, async (tx) => {
     if (failed.length > 0) await deleteUnstartedSummaries(tx, cohortSchema, failed);
     const tokens = pass.fences.map((fence) => fence.token);
     const settled = await settlePass(
@@ -171,6 +181,11 @@ async function close(
       otherwise,
     );
     if (settled.length < pass.runs.length) throw new RunLostError(pass.passId);
+    // Work that waits for the end of its run may be done now.
+    if (ctx.handlers.size > 0) await notifyWaiting(tx, cohortSchema);
     return settled;
   });
+  const bySweep = new Map(outcomes.map((outcome) => [outcome.sweepId, outcome]));
+  await tellEnd(pass, settled, (sweepId) => bySweep.get(sweepId) ?? otherwise);
+  return settled;
 }

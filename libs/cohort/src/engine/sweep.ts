@@ -13,6 +13,7 @@ import { type MutatingWalk, keyPathsOf, limitWalk, selectForWalk } from './limit
 import { type Pass, type RunStatus, type SettledPass, withPass } from './pass.js';
 import { type Walk, planWalks } from './plan.js';
 import { recoverAbandoned } from './recover.js';
+import { tellSummaries } from './tell.js';
 import { type TableFacts, loadTableFacts, orderByForeignKeys, ownTableProblems, scopeProblems } from './table-facts.js';
 
 export interface SweepRequest {
@@ -66,8 +67,10 @@ export async function sweepEntity(ctx: EngineContext, pass: Pass, walk: Walk, fa
   pass.signal.throwIfAborted();
   try {
     if (facts.problems.length > 0) throw new CohortConfigurationError(facts.problems);
-    if (!isMutating(walk)) await record(ctx, pass, walk, () => NOTHING);
-    else if (pass.dryRun) await dryRun(ctx, pass, walk);
+    if (!isMutating(walk)) {
+      await record(ctx, pass, walk, () => NOTHING);
+      await tellSummaries(pass, walk, () => NOTHING);
+    } else if (pass.dryRun) await dryRun(ctx, pass, walk);
     else await mutate(ctx, pass, walk, facts);
   } catch (error) {
     if (remedyFor(error, pass.signal) === 'stop') throw error;
@@ -85,6 +88,7 @@ async function dryRun(ctx: EngineContext, pass: Pass, walk: MutatingWalk): Promi
   const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [], keyPaths: [] }));
   const bySlice = new Map(counts.map((count) => [count.slice, foreseen(count)]));
   await record(ctx, pass, walk, (slice) => bySlice.get(slice) ?? NOTHING);
+  await tellSummaries(pass, walk, (slice) => bySlice.get(slice) ?? NOTHING);
 }
 
 /** Summaries of zeros, batches, then what is left and why. What was affected is folded in from the batches' own progress. */
@@ -92,10 +96,16 @@ async function mutate(ctx: EngineContext, pass: Pass, walk: MutatingWalk, facts:
   await record(ctx, pass, walk, () => NOTHING);
   const keyPaths = keyPathsOf(walk, facts);
   const selection = selectForWalk(ctx, walk, walk.slices);
-  const { refused, refusal } = await limitWalk(ctx, pass, walk, facts, await mostRows(ctx, selection, facts));
-  const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, { refused: [...refused], keyPaths }));
+  const most = await mostRows(ctx, selection, facts);
+  const { refused, refusal, affectedByRun } = await limitWalk(ctx, pass, walk, facts, most);
+  const exclusions = { refused: [...refused], keyPaths, handled: ctx.handlers.has(walk.entry.entityId) };
+  const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, exclusions));
   const bySlice = new Map(counts.map((count) => [count.slice, leftOver(count, keyPaths)]));
   await record(ctx, pass, walk, (slice) => bySlice.get(slice));
+  await tellSummaries(pass, walk, (slice, { sweepId }) => ({
+    ...(bySlice.get(slice) ?? NOTHING),
+    affected: affectedByRun.get(sweepId) ?? 0,
+  }));
 
   const withRefusals = counts.filter((count) => count.refused > 0).map((count) => walk.slices[count.slice]!.sweepId);
   if (withRefusals.length > 0) failEntity(ctx, pass, walk.entry, withRefusals, refusal, `;refusedRows=${refused.size}`);

@@ -5,6 +5,7 @@ import {
   type Fragment,
   allOf,
   castType,
+  cohortTable,
   columnOf,
   eq,
   equality,
@@ -22,6 +23,8 @@ export interface TenantSlice {
   readonly tenantId: string;
   /** Null: rows of any age, as an erasure means them. */
   readonly cutoff: Date | null;
+  /** The run that its rows are booked to, where there is one. */
+  readonly sweepId?: string;
 }
 
 /** A column that identifies a person, and what it must be equal to. */
@@ -48,6 +51,22 @@ export interface Exclusions {
   /** Ids (as text) that the table refused to change in this walk. */
   readonly refused: readonly string[];
   readonly keyPaths: readonly KeyPath[];
+  /** Whether rows that handlers have seen in the same run are passed over: asked of the ledger, whatever their number. */
+  readonly handled?: boolean;
+}
+
+/** The runs of the tenants as a column, where they matter. */
+export function runColumns({ slices }: Selection, { handled }: Exclusions): { name: string; array: Fragment }[] {
+  return handled ? [{ name: 'sweep_id', array: sql`${slices.map((slice) => slice.sweepId)}::pg_catalog.uuid[]` }] : [];
+}
+
+/** A handler has seen the row in the run of `p`. */
+function isHandled({ entry, cohortSchema }: Selection): Fragment {
+  return sql`exists (
+          select 1 from ${cohortTable(cohortSchema, 'rowDetail')} as h
+          where h.handled and h.sweep_id ${eq} p.sweep_id and h.retention_entity_id ${eq} ${entry.entityId}::pg_catalog.uuid
+            and h.record_id ${eq} ${recordIdText('t', entry)}
+        )`;
 }
 
 /** The tenants of a selection as rows: ord (from 1), tenant, cutoff, and what `extra` adds. */
@@ -125,6 +144,7 @@ export function eligible(selection: Selection, exclusions: Exclusions): Fragment
     exclusions.refused.length > 0
       ? sql`${recordIdText('t', entry)} operator(pg_catalog.<>) all(${[...exclusions.refused]}::pg_catalog.text[])`
       : null,
+    exclusions.handled ? sql`not ${isHandled(selection)}` : null,
     ...exclusions.keyPaths.map((path) => sql`not ${blockedBy(path, entry, cohortSchema)}`),
   );
 }
@@ -187,7 +207,7 @@ function tenantByTenant(selection: Selection, { limit, exclusions, waits }: Lock
   const { entry } = selection;
   return sql`
       select c.tid, c.oid, p.ord, c.record_id
-      from (${tenantRows(selection)}) as p
+      from (${tenantRows(selection, runColumns(selection, exclusions))}) as p
       cross join lateral (
         select t.ctid as tid, t.tableoid as oid, ${recordIdText('t', entry)} as record_id
         from ${retainedTable(entry)} as t
@@ -204,7 +224,7 @@ function acrossTenants(selection: Selection, { limit, exclusions, waits }: LockR
   const { entry } = selection;
   return sql`
       select t.ctid as tid, t.tableoid as oid, p.ord, ${recordIdText('t', entry)} as record_id
-      from (${tenantRows(selection)}) as p
+      from (${tenantRows(selection, runColumns(selection, exclusions))}) as p
       join ${retainedTable(entry)} as t on ${eligible(selection, exclusions)}
       order by ${columnOf('t', entry.anchor)}, ${columnOf('t', entry.recordId)}
       limit ${limit}
@@ -236,7 +256,7 @@ export async function stillEligible(
   const { rows } = await sql<{ record_id: string }>`
     select ${recordIdText('t', entry)} as record_id
     from ${retainedTable(entry)} as t
-    join (${tenantRows(selection)}) as p on ${eligible(selection, exclusions)}
+    join (${tenantRows(selection, runColumns(selection, exclusions))}) as p on ${eligible(selection, exclusions)}
     where ${columnOf('t', entry.recordId)} ${equality(entry.recordId)} any(${[...recordIds]}::${castType(entry.recordId)}[])`.execute(
     tx,
   );
@@ -249,6 +269,8 @@ export interface SelectionCount {
   readonly held: number;
   readonly left: number;
   readonly refused: number;
+  /** Rows that a handler could not capture. */
+  readonly handlerFailed: number;
   readonly nullAnchor: number;
   /** Rows kept by each foreign key of the exclusions, in their order; a row counts for the first that keeps it. */
   readonly referenced: readonly number[];
@@ -261,6 +283,8 @@ export async function countSelection(
   exclusions: Exclusions,
 ): Promise<SelectionCount[]> {
   const { entry, cohortSchema } = selection;
+  // No row is handled and refused: a batch with a refused row is rolled back, the word of its handlers with it.
+  const counted = exclusions.handled ? sql`not r.refused and not r.handled` : sql`not r.refused`;
   const isRefused = sql`${recordIdText('t', entry)} ${eq} any(${[...exclusions.refused]}::pg_catalog.text[])`;
   const causes = exclusions.keyPaths.map(
     (path, index) => sql`when ${blockedBy(path, entry, cohortSchema)} then ${sql.lit(index)}`,
@@ -271,16 +295,16 @@ export async function countSelection(
   );
   const referencedCounts = exclusions.keyPaths.map(
     (_, index) =>
-      sql`, pg_catalog.count(*) filter (where not r.held and not r.refused and r.cause ${eq} ${sql.lit(index)}) as ${sql.id(`fk${index}`)}`,
+      sql`, pg_catalog.count(*) filter (where not r.held and ${counted} and r.cause ${eq} ${sql.lit(index)}) as ${sql.id(`fk${index}`)}`,
   );
   const { rows } = await sql<Record<string, string>>`
-    with p as materialized (${tenantRows(selection)}),
+    with p as materialized (${tenantRows(selection, runColumns(selection, exclusions))}),
     held as materialized (${heldRecords(cohortSchema, entry.entityId)}),
     due as (
       select r.ord, pg_catalog.count(*) filter (where r.held) as held, pg_catalog.count(*) filter (where not r.held) as left_over,
-        pg_catalog.count(*) filter (where not r.held and r.refused) as refused ${sql.join(referencedCounts, sql``)}
+        pg_catalog.count(*) filter (where not r.held and r.refused) as refused ${sql.join(referencedCounts, sql``)}${exclusions.handled ? sql`, pg_catalog.count(*) filter (where not r.held and r.handled) as handler_failed` : sql``}
       from (
-        select p.ord, ${recordIdText('t', entry)} ${eq} any (select held.record_id from held) as held, ${isRefused} as refused, ${cause} as cause
+        select p.ord, ${recordIdText('t', entry)} ${eq} any (select held.record_id from held) as held, ${isRefused} as refused, ${cause} as cause${exclusions.handled ? sql`, ${isHandled(selection)} as handled` : sql``}
         from p
         join ${retainedTable(entry)} as t on ${due(selection)}
       ) as r
@@ -288,7 +312,7 @@ export async function countSelection(
     ),
     no_anchor as (${nullAnchors(selection)})
     select p.ord, coalesce(d.held, 0) as held, coalesce(d.left_over, 0) as left_over, coalesce(d.refused, 0) as refused,
-      coalesce(n.count, 0) as null_anchor ${sql.join(referenced, sql``)}
+      coalesce(n.count, 0) as null_anchor ${sql.join(referenced, sql``)}${exclusions.handled ? sql`, coalesce(d.handler_failed, 0) as handler_failed` : sql``}
     from p
     left join due as d on d.ord ${eq} p.ord
     left join no_anchor as n on n.ord ${eq} p.ord
@@ -298,6 +322,7 @@ export async function countSelection(
     held: Number(row.held),
     left: Number(row.left_over),
     refused: Number(row.refused),
+    handlerFailed: Number(row['handler_failed'] ?? 0),
     nullAnchor: Number(row.null_anchor),
     referenced: exclusions.keyPaths.map((_, index) => Number(row[`fk${index}`])),
   }));

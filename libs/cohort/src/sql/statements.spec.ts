@@ -3,7 +3,18 @@ import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQue
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { selectDeadlockTimeout, selectForeignKeys, selectTables } from './catalog.js';
 import { castText, selectColumns, selectUniqueIndexes } from './columns.js';
+import { discardWork, lockForRequeue, requeueWork, selectDeadLetters } from './dead-letters.js';
+import { selectEntityRows } from './entity-rows.js';
 import { type ForeignKey, lockPath } from './foreign-keys.js';
+import {
+  claimWork,
+  clearPayloads,
+  countUnsettled,
+  expireClaims,
+  insertSkippedRows,
+  scrubPayloads,
+  settleWork,
+} from './handler-queue.js';
 import { gateKey, lockKeys, recordKey, setLockTimeout, tryLockKey } from './hold-locks.js';
 import {
   canonicalRecordId,
@@ -29,6 +40,7 @@ import {
   stillEligible,
 } from './selection.js';
 import { type Executor, selectNow } from './transaction.js';
+import { notifyWaiting } from './wake.js';
 
 const column = (name: string, type: string, nullable = false) => ({
   property: name,
@@ -141,6 +153,12 @@ const mutation = (entry: RetentionEntry, strategy: Selection['strategy'], rowDet
   now: NOW,
 });
 
+const HANDLED: Pick<Mutation, 'rows' | 'capture' | 'exclusions'> = {
+  rows: [{ tid: '(0,1)', oid: '1' }],
+  capture: { at: NOW, payloads: ['{}'], handlers: [{ identity: 'Blobs', phase: 'immediate' }] },
+  exclusions: { ...NONE, handled: true },
+};
+
 const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> = {
   'lock candidates, tenant by tenant': (tx) =>
     lockCandidates(tx, selectionOf(NOTE, 'purge'), {
@@ -195,6 +213,42 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
       ],
       rows: [{ tid: '(0,1)', oid: '1' }],
     }),
+  'purge with handlers': (tx) => mutateLocked(tx, { ...mutation(NOTE, 'purge'), ...HANDLED }),
+  'anonymise with handlers, told to observers': (tx) =>
+    mutateLocked(tx, { ...mutation(NOTE, 'anonymise', true), ...HANDLED, report: true }),
+  'purge, told to observers': (tx) => mutateLocked(tx, { ...mutation(NOTE, 'purge'), report: true }),
+  'lock candidates that no handler has seen': (tx) =>
+    lockCandidates(tx, selectionOf(NOTE, 'purge'), {
+      limit: 500,
+      exclusions: HANDLED.exclusions,
+      waits: false,
+      tenantByTenant: true,
+      withIds: false,
+    }),
+  'count, left over by handlers': (tx) =>
+    countSelection(tx, selectionOf(NOTE, 'purge'), { ...EXCLUSIONS, handled: true }),
+  'select entity rows': (tx) =>
+    selectEntityRows(tx, selectionOf(NOTE, 'purge'), LOCKED, HANDLED.exclusions, [
+      { name: 'id', expression: undefined },
+      { name: 'xmin', expression: undefined },
+    ]),
+  'insert skipped rows': (tx) =>
+    insertSkippedRows(tx, 'retention', { entry: NOTE, strategy: 'purge', at: NOW }, [
+      { sweepId: 's', tenantId: 'x', recordId: '7', handlerType: 'Blobs', phase: 'immediate', error: 'type=Error' },
+    ]),
+  'claim work': (tx) => claimWork(tx, 'retention', { limit: 50, token: 't', ignoreBackoff: false }),
+  'claim work at once': (tx) => claimWork(tx, 'retention', { limit: 50, token: 't', ignoreBackoff: true }),
+  'settle work': (tx) => settleWork(tx, 'retention', []),
+  'expire claims': (tx) => expireClaims(tx, 'retention', { claimTimeoutMs: 300_000, maxAttempts: 10 }),
+  'clear payloads': (tx) => clearPayloads(tx, 'retention', [{ sweepId: 's', rowDetailId: '1' }], false),
+  'scrub payloads': (tx) =>
+    scrubPayloads(tx, 'retention', { payloadRetentionMs: 1000, deadLetterPayloadRetentionMs: 0 }),
+  'count unsettled work': (tx) => countUnsettled(tx, 'retention'),
+  'select dead letters': (tx) => selectDeadLetters(tx, 'retention', '0', 100),
+  'lock dead letters': (tx) => lockForRequeue(tx, 'retention', ['1']),
+  'requeue dead letters': (tx) => requeueWork(tx, 'retention', ['1'], 'skipped'),
+  'discard dead letters': (tx) => discardWork(tx, 'retention', ['1'], 'seen'),
+  'say that work waits': (tx) => notifyWaiting(tx, 'retention'),
   'select originals': (tx) => selectOriginals(tx, selectionOf(NOTE, 'anonymise'), LOCKED, [SCRUBS[0]!.column]),
   'lock hold targets': (tx) => lockTargets(tx, NOTE, ['x'], 'share'),
   'lock deletion targets': (tx) => lockTargets(tx, NOTE, ['x'], 'update'),

@@ -4,7 +4,7 @@ import { type CohortOptions, resolveOptions } from '../cohort.options.js';
 import { Strategy } from '../domain/strategy.js';
 import { RetentionRuleProvider } from '../domain/rule-provider.js';
 import { StaticRuleProvider } from '../domain/static-rules.js';
-import { type EngineContext, type EngineLogger, type Probe, inLedger } from '../engine/context.js';
+import { type EngineContext, type EngineLogger, type DispatchProbe, type Probe, inLedger } from '../engine/context.js';
 import { sqlStateOf } from '../engine/failure.js';
 import { openRuleBook } from '../engine/rule-book.js';
 import {
@@ -21,6 +21,7 @@ import { type ColumnRow, castText, selectColumns, selectUniqueIndexes } from '..
 import { selectInstalled } from '../sql/own-tables.js';
 import { checkColumns, columnsOf, withInstalled } from './check-columns.js';
 import { resolveFactories } from './check-factories.js';
+import { type HostProvider, resolveHandlers, resolveObservers } from './check-providers.js';
 import { lockProblems } from './prove-locks.js';
 import { checkContract } from './schema-contract.js';
 import { checkStrategies } from './check-strategies.js';
@@ -35,7 +36,10 @@ export interface ReadinessInput {
   readonly logger: EngineLogger;
   readonly newId: () => string;
   readonly findInstances: FindInstances;
+  /** All of the host's providers, for those that a decorator marks. Default: none. */
+  readonly providers?: (() => readonly HostProvider[]) | undefined;
   readonly probe?: Probe | undefined;
+  readonly dispatchProbe?: DispatchProbe | undefined;
 }
 
 /**
@@ -66,7 +70,16 @@ export class Readiness {
 }
 
 /** Everything that needs no database. */
-function checkModel({ orm, options, logger, newId, findInstances, probe }: ReadinessInput): EngineContext {
+function checkModel({
+  orm,
+  options,
+  logger,
+  newId,
+  findInstances,
+  providers,
+  probe,
+  dispatchProbe,
+}: ReadinessInput): EngineContext {
   const driver: object = orm.driver;
   if (!(driver instanceof PostgreSqlDriver)) {
     throw new CohortConfigurationError([
@@ -94,8 +107,11 @@ function checkModel({ orm, options, logger, newId, findInstances, probe }: Readi
     for (const entry of registry.entries) problems.push(...checkStrategies(entry, rules.strategiesOf(entry.category)));
   const strategiesOf = (category: string) => rules?.strategiesOf(category) ?? [];
   const factories = resolveFactories(registry.entries, strategiesOf, findInstances, problems);
+  const marked = providers?.() ?? [];
+  const handlers = resolveHandlers(registry, marked, problems);
+  const observers = resolveObservers(marked, problems);
   if (problems.length > 0 || !rules) throw new CohortConfigurationError(problems);
-  return { orm, registry, rules, settings, factories, logger, newId, probe };
+  return { orm, registry, rules, settings, factories, handlers, observers, logger, newId, probe, dispatchProbe };
 }
 
 function ruleProviderOf(rules: CohortOptions['rules'], findInstances: FindInstances): RetentionRuleProvider {

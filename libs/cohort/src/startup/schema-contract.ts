@@ -38,8 +38,8 @@ const PRIVILEGES: Readonly<Record<Role, readonly string[]>> = {
   progress: ['select', 'insert', 'delete'],
   run: ['select', 'insert', 'update'],
   summary: ['select', 'insert', 'update', 'delete'],
-  rowDetail: ['select', 'insert'],
-  handlerStatus: ['select'],
+  rowDetail: ['select', 'insert', 'update'],
+  handlerStatus: ['select', 'insert', 'update'],
   occurrence: ['select'],
   cursor: ['select'],
 };

@@ -4,15 +4,22 @@ import { MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
 import { type DynamicModule, type INestApplicationContext, Injectable, Module, Scope, type Type } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import {
+  AuditObserver,
   CohortConfigurationError,
   CohortModule,
   type CohortOptions,
   type CohortOptionsFactory,
   type AnonymiseFactory,
+  type RetentionAfterContext,
+  type RetentionAuditObserver,
+  type RetentionRowHandler,
+  RowHandler,
+  type SweepEvent,
   RetentionCategoryCapabilities,
   RetentionHolds,
   RetentionLedger,
   RetentionPreview,
+  RetentionRowDispatcher,
   RetentionRule,
   RetentionRuleProvider,
   RetentionSweep,
@@ -22,7 +29,7 @@ import {
 import { type Host, startHost } from '../support/host.js';
 import { anonymisable, model } from '../support/models.js';
 import { ACME, NOW, SessionNote, notesHost } from '../support/notes.js';
-import { addNotes, countRows, holdOn } from '../support/seed.js';
+import { addNotes, countRows, holdOn, until } from '../support/seed.js';
 import { SCHEMA } from '../support/schema.js';
 
 /** Stands for the host's database, whose migrations have run. */
@@ -305,6 +312,47 @@ describe('factories of the host', () => {
   });
 });
 
+describe('row handlers and observers of the host', () => {
+  @Injectable()
+  @RowHandler(SessionNote)
+  class Blobs implements RetentionRowHandler<SessionNote> {
+    readonly gone: string[] = [];
+    onAfter({ recordId }: RetentionAfterContext) {
+      this.gone.push(recordId);
+    }
+  }
+  @Injectable()
+  @AuditObserver()
+  class Exporter implements RetentionAuditObserver {
+    readonly events: string[] = [];
+    onCommitted({ type }: SweepEvent) {
+      this.events.push(type);
+    }
+  }
+  const options = { ...notesHost.options, rowHandlerDispatch: { pollInterval: 20 } };
+  const how = (...modules: Type[]) => ({ modules: [...modules, CohortModule.forRoot(options)] });
+
+  // acceptance 138, 142, 409, 418, 458
+  test('are found among its providers, and do their work until it stops', async () => {
+    const app = await start(how(hostModule({ provide: 'under another token', useClass: Blobs }, Exporter)));
+    const [id] = await addNotes(migrated, [{}]);
+    await app.get(RetentionSweep).sweep(ACME, NOW);
+    const { gone } = app.get<Blobs>('under another token', { strict: false });
+    await until(async () => (gone.includes(id!) ? 1 : 0));
+    const { events } = app.get(Exporter, { strict: false });
+    expect([events[0], events.at(-1)]).toEqual(['started', 'completed']);
+  });
+
+  test.each<[string, Type[], string]>([
+    ['handlers that two modules registered', [hostModule(Blobs), hostModule(Blobs)], 'Blobs is registered 2 times'],
+    ['handlers of a request', [hostModule({ provide: Blobs, useClass: Blobs, scope: Scope.REQUEST })], 'Blobs lives'],
+    ['transient handlers', [hostModule({ provide: Blobs, useClass: Blobs, scope: Scope.TRANSIENT })], 'Blobs lives'],
+    ['observers that two modules registered', [hostModule(Exporter), hostModule(Exporter)], 'Exporter is registered 2'],
+  ])('fail the start: %s', async (_, modules, problem) => {
+    expect(await refusalOf(how(...modules))).toEqual([expect.stringContaining(problem)]);
+  });
+});
+
 // DI-01
 test('a second Cohort in one host fails the start', async () => {
   const modules = [
@@ -340,8 +388,9 @@ test('only the ports are exported', async () => {
     'RetentionHolds',
     'RetentionLedger',
     'RetentionPreview',
+    'RetentionRowDispatcher',
     'RetentionSweep',
   ]);
-  for (const port of [RetentionHolds, RetentionLedger, RetentionPreview, RetentionSweep])
+  for (const port of [RetentionHolds, RetentionLedger, RetentionPreview, RetentionRowDispatcher, RetentionSweep])
     expect(app.get(port)).toBeInstanceOf(port);
 });

@@ -9,11 +9,13 @@ import {
   RetentionHolds,
   RetentionLedger,
   RetentionPreview,
+  RetentionRowDispatcher,
   RetentionSweep,
   type CohortOptions,
   cohortEntities,
 } from 'nestjs-cohort';
-import type { EngineLogger, Probe } from '../../src/engine/context.js';
+import type { DispatchProbe, EngineLogger, Probe } from '../../src/engine/context.js';
+import type { HostProvider } from '../../src/startup/check-providers.js';
 import { Readiness } from '../../src/startup/readiness.js';
 import { SCHEMA } from './schema.js';
 
@@ -30,6 +32,9 @@ export interface HostOptions {
   readonly probe?: Probe;
   /** Anonymise factories, as the host's container has them. */
   readonly factories?: readonly object[];
+  /** Row handlers and observers, as the host's container has them. */
+  readonly providers?: readonly object[];
+  readonly dispatchProbe?: DispatchProbe;
   /** More of the MikroORM configuration. */
   readonly orm?: { readonly driverOptions?: object; readonly sessionContext?: 'transaction' | 'connection' };
 }
@@ -44,6 +49,7 @@ export interface Host {
   readonly deletion: RetentionDeletion;
   readonly holds: RetentionHolds;
   readonly ledger: RetentionLedger;
+  readonly dispatcher: RetentionRowDispatcher;
   /** What the engine logged, messages only. */
   readonly logs: string[];
   query<T = Record<string, unknown>>(text: string, values?: unknown[]): Promise<T[]>;
@@ -74,7 +80,10 @@ export async function startHost(input: HostOptions): Promise<Host> {
     logger,
     newId: randomUUID,
     findInstances: (type) => (input.factories ?? []).filter((factory) => factory.constructor === type),
+    providers: () =>
+      (input.providers ?? []).map((instance) => ({ type: instance.constructor as HostProvider['type'], instance })),
     probe: input.probe,
+    dispatchProbe: input.dispatchProbe,
   });
   return {
     url,
@@ -86,6 +95,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
     deletion: new RetentionDeletion(readiness),
     holds: new RetentionHolds(readiness),
     ledger: new RetentionLedger(readiness),
+    dispatcher: new RetentionRowDispatcher(readiness),
     logs,
     query: async <T>(text: string, values: unknown[] = []) => {
       const client = orm.em.getDriver().getConnection().getClient() as unknown as Kysely<unknown>;

@@ -1,0 +1,142 @@
+import { sql } from 'kysely';
+import { type Fragment, cohortTable, eq, millis } from './fragments.js';
+import type { Executor } from './transaction.js';
+
+/** Work that nobody tries any more. */
+export interface DeadLetter {
+  readonly id: string;
+  readonly sweepId: string;
+  readonly entity: string;
+  readonly entityId: string;
+  readonly recordId: string;
+  readonly tenantId: string;
+  /** The handler's identity: its UUID, or the name of its class. */
+  readonly handler: string;
+  readonly attempts: number;
+  readonly queuedAt: Date;
+  readonly deadAt: Date;
+  /** Why: type, machine code and diagnostic id of an error, or a text of Cohort's own. */
+  readonly error: string;
+  /** `skipped`: `onBefore` failed, so the row itself was left alone. */
+  readonly outcome: 'affected' | 'skipped';
+}
+
+const DISCARDED = 'discarded: ';
+
+/** Somebody looked at it and said that nothing is to be done. */
+function isDiscarded(alias: string): Fragment {
+  return sql`pg_catalog.starts_with(${sql.id(alias)}.last_error, ${DISCARDED})`;
+}
+
+/** Dead letters that nobody has discarded, in the order in which they were queued, after `afterId`. */
+export async function selectDeadLetters(
+  tx: Executor,
+  cohortSchema: string,
+  afterId: string,
+  limit: number,
+): Promise<DeadLetter[]> {
+  const { rows } = await sql<Record<string, string> & { attempts: number }>`
+    select s.id, s.sweep_id as "sweepId", d.entity_type as entity, d.retention_entity_id as "entityId", d.record_id as "recordId",
+      d.tenant_id as "tenantId", s.handler_type as handler, s.attempt as attempts, ${millis(sql`s.queued_at`)} as "queuedAt",
+      ${millis(sql`s.completed_at`)} as "deadAt", s.last_error as error, d.outcome
+    from ${cohortTable(cohortSchema, 'handlerStatus')} as s
+    join ${cohortTable(cohortSchema, 'rowDetail')} as d on d.sweep_id ${eq} s.sweep_id and d.id ${eq} s.row_detail_id
+    where s.state ${eq} 'deadLettered' and not ${isDiscarded('s')} and s.id operator(pg_catalog.>) ${afterId}::pg_catalog.int8
+    order by s.id
+    limit ${limit}`.execute(tx);
+  return rows.map(
+    (row) =>
+      ({
+        ...row,
+        queuedAt: new Date(Number(row['queuedAt'])),
+        deadAt: new Date(Number(row['deadAt'])),
+      }) as unknown as DeadLetter,
+  );
+}
+
+/** What keeps a dead letter from being queued again; null: nothing does. */
+export type RequeueObstacle =
+  'notFound' | 'notDeadLettered' | 'discarded' | 'rowNotChanged' | 'payloadCleared' | 'earlierDeadLetter';
+
+export interface RequeueCandidate {
+  readonly id: string;
+  readonly obstacle: RequeueObstacle | null;
+}
+
+/** Locks what is asked for and says of each whether it may be queued again. */
+export async function lockForRequeue(
+  tx: Executor,
+  cohortSchema: string,
+  ids: readonly string[],
+): Promise<RequeueCandidate[]> {
+  const status = cohortTable(cohortSchema, 'handlerStatus');
+  const asked = sql`${[...ids]}::pg_catalog.int8[]`;
+  const { rows } = await sql<RequeueCandidate>`
+    select s.id, case
+      when s.state operator(pg_catalog.<>) 'deadLettered' then 'notDeadLettered'
+      when ${isDiscarded('s')} then 'discarded'
+      when d.outcome ${eq} 'skipped' then 'rowNotChanged'
+      when d.captured_payload is null then 'payloadCleared'
+      when exists (
+        select 1 from ${status} as e
+        where e.sweep_id ${eq} s.sweep_id and e.row_detail_id ${eq} s.row_detail_id and e.id operator(pg_catalog.<) s.id
+          and e.state ${eq} 'deadLettered' and not ${isDiscarded('e')} and e.id operator(pg_catalog.<>) all(${asked})
+      ) then 'earlierDeadLetter'
+    end as obstacle
+    from ${status} as s
+    join ${cohortTable(cohortSchema, 'rowDetail')} as d on d.sweep_id ${eq} s.sweep_id and d.id ${eq} s.row_detail_id
+    where s.id ${eq} any(${asked})
+    order by s.id
+    for update of s`.execute(tx);
+  return rows;
+}
+
+/** Puts dead letters back into the queue, as if they had never been tried, with what ended because of them. */
+export async function requeueWork(
+  tx: Executor,
+  cohortSchema: string,
+  ids: readonly string[],
+  dependentSkipped: string,
+): Promise<string[]> {
+  const status = cohortTable(cohortSchema, 'handlerStatus');
+  const asked = sql`${[...ids]}::pg_catalog.int8[]`;
+  const { rows } = await sql<{ id: string }>`
+    update ${status} as s
+    set state = 'pending', attempt = 0, next_attempt_at = pg_catalog.statement_timestamp(), completed_at = null, last_error = null
+    where s.state ${eq} 'deadLettered' and (s.id ${eq} any(${asked}) or (s.last_error ${eq} ${dependentSkipped} and exists (
+      select 1 from ${status} as e
+      where e.sweep_id ${eq} s.sweep_id and e.row_detail_id ${eq} s.row_detail_id and e.id operator(pg_catalog.<) s.id and e.id ${eq} any(${asked})
+    )))
+    returning s.id`.execute(tx);
+  return rows.map((row) => row.id).sort((a, b) => (BigInt(a) < BigInt(b) ? -1 : 1));
+}
+
+/** Marks dead letters as looked at, with the reason, and clears the payloads that were kept for them. */
+export async function discardWork(
+  tx: Executor,
+  cohortSchema: string,
+  ids: readonly string[],
+  reason: string,
+): Promise<string[]> {
+  const status = cohortTable(cohortSchema, 'handlerStatus');
+  const { rows } = await sql<{ id: string }>`
+    with discarded as (
+      update ${status} as s
+      set last_error = ${DISCARDED + reason}
+      where s.state ${eq} 'deadLettered' and not ${isDiscarded('s')} and s.id ${eq} any(${[...ids]}::pg_catalog.int8[])
+      returning s.id, s.sweep_id, s.row_detail_id
+    ),
+    cleared as (
+      update ${cohortTable(cohortSchema, 'rowDetail')} as d
+      set captured_payload = null
+      from discarded as x
+      where d.sweep_id ${eq} x.sweep_id and d.id ${eq} x.row_detail_id and d.captured_payload is not null
+        and not exists (
+          select 1 from ${status} as e
+          where e.sweep_id ${eq} d.sweep_id and e.row_detail_id ${eq} d.id and not exists (select 1 from discarded as y where y.id ${eq} e.id)
+            and (e.state ${eq} any ('{pending,inFlight}') or (e.state ${eq} 'deadLettered' and not ${isDiscarded('e')}))
+        )
+    )
+    select x.id from discarded as x order by x.id`.execute(tx);
+  return rows.map((row) => row.id);
+}
