@@ -9,6 +9,7 @@ import {
   RetentionHoldError,
   RuleResolutionError,
   RunLostError,
+  SlotLostError,
   SoftDeleteErasureError,
   describeValue,
 } from './cohort.errors.js';
@@ -84,6 +85,7 @@ describe('every error', () => {
     [new SoftDeleteErasureError(['Note']), 'SoftDeleteErasureError', 'erasure-soft-delete'],
     [new RetentionDeletionError('deletion-busy', 'x'), 'RetentionDeletionError', 'deletion-busy'],
     [new RunLostError('p'), 'RunLostError', 'run-lost'],
+    [new SlotLostError(new Date(0)), 'SlotLostError', 'slot-lost'],
     [new RetentionHoldError('hold-busy', 'x', { cause, sqlState: '55P03' }), 'RetentionHoldError', 'hold-busy'],
   ])('has a name and a stable code: %p', (error, name, code) => {
     expect(error).toBeInstanceOf(CohortError);

@@ -90,6 +90,15 @@ export class RunLostError extends CohortError {
   }
 }
 
+/** Another replica sweeps a slot of the schedule: the lease of this one ran out. Nothing more can be committed for it here. */
+export class SlotLostError extends CohortError {
+  readonly code = 'slot-lost';
+
+  constructor(readonly slot: Date) {
+    super(`Slot ${slot.toISOString()} was taken over by another replica because the lease of this one had run out.`);
+  }
+}
+
 /** Why a legal hold could not be created, released or read. */
 export type HoldErrorCode =
   | 'hold-unknown-entity'

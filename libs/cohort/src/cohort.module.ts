@@ -13,10 +13,12 @@ import {
   type OnModuleInit,
 } from '@nestjs/common';
 import { DiscoveryModule, DiscoveryService } from '@nestjs/core';
+import { SchedulerRegistry } from '@nestjs/schedule';
 import { CohortConfigurationError, describeValue } from './cohort.errors.js';
 import type { CohortOptions } from './cohort.options.js';
 import type { EngineLogger } from './engine/context.js';
 import { RetentionRowDispatcher } from './dispatch/retention-row-dispatcher.js';
+import { RetentionSettings } from './retention-settings.js';
 import { RetentionPreview } from './sweeps/retention-preview.js';
 import { RetentionSweep } from './sweeps/retention-sweep.js';
 import { RetentionDeletion } from './holds/retention-deletion.js';
@@ -25,6 +27,7 @@ import { RetentionHolds } from './holds/retention-holds.js';
 import { RetentionLedger } from './ledger/retention-ledger.js';
 import type { HostProvider } from './startup/check-providers.js';
 import { type FindInstances, Readiness } from './startup/readiness.js';
+import { RetentionWorker } from './workers/retention-worker.js';
 
 const ORM = Symbol('the MikroORM instance that Cohort works in');
 const PORTS = [
@@ -35,7 +38,11 @@ const PORTS = [
   RetentionHolds,
   RetentionLedger,
   RetentionRowDispatcher,
+  RetentionSettings,
 ];
+
+/** Where the host imports ScheduleModule, our timers stand among its own. Importing it here would run its jobs twice. */
+const HOSTS_TIMERS = { token: SchedulerRegistry, optional: true };
 
 const { ConfigurableModuleClass, MODULE_OPTIONS_TOKEN } = new ConfigurableModuleBuilder<
   Omit<CohortOptions, 'contextName'>
@@ -91,7 +98,13 @@ class StartupValidation implements OnModuleInit, OnApplicationBootstrap {
         }),
     },
     StartupValidation,
-    ...PORTS,
+    ...PORTS.filter((port) => port !== RetentionSettings),
+    { provide: RetentionSettings, inject: [Readiness], useFactory: ({ settings }: Readiness) => settings },
+    {
+      provide: RetentionWorker,
+      inject: [Readiness, HOSTS_TIMERS],
+      useFactory: (readiness: Readiness, timers?: SchedulerRegistry) => new RetentionWorker(running(readiness, timers)),
+    },
   ],
   exports: PORTS,
 })
@@ -146,9 +159,15 @@ function isSingleton(wrapper: Wrapper): boolean {
   return wrapper.isDependencyTreeStatic() && !wrapper.isTransient;
 }
 
-function engineLogger(): EngineLogger {
+/** What the parts that run by themselves need. */
+function running(readiness: Readiness, timers = new SchedulerRegistry()) {
+  return { readiness, timers, logger: engineLogger(), clock: () => new Date() };
+}
+
+function engineLogger(): EngineLogger & { log(message: string): void } {
   const logger = new Logger('Cohort');
   return {
+    log: (message) => logger.log(message),
     warn: (message) => logger.warn(message),
     error: (message, error) => logger.error(message, error),
   };

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
+import { Registry } from 'prom-client';
 import { type CohortOptions, resolveOptions } from './cohort.options.js';
 
 const rules = { notes: { period: 'P30D', strategy: 'purge' as const } };
@@ -9,6 +10,8 @@ const resolve = (options: object) => {
 /** Options with `value` at a path such as 'conventions.tenantProperty'. */
 const at = (path: string, value: unknown): object =>
   path.split('.').reduceRight<unknown>((inner, key) => ({ [key]: inner }), value) as object;
+
+const SECTIONS = ['rowHandlerDispatch', 'conventions', 'worker', 'auditObservers', 'historyPruning'];
 
 describe('resolveOptions', () => {
   test('has a default for everything but the rules', () => {
@@ -36,6 +39,9 @@ describe('resolveOptions', () => {
           deadLetterPayloadRetentionMs: 0,
         },
       },
+      worker: { schedule: null, killSwitch: false, slotLeaseMs: 30_000, shutdownTimeoutMs: 30_000 },
+      pruning: { succeededRuns: null, failedRuns: null, inactiveHolds: null },
+      metrics: null,
       conventions: {
         recordId: 'id',
         tenant: 'tenantId',
@@ -49,14 +55,17 @@ describe('resolveOptions', () => {
   test('takes undefined for what was left out', () => {
     const keys = ['sweepBatchSize', 'parallelism', 'batchTimeout', 'lockTimeout', 'idleInTransactionTimeout', 'dryRun'];
     const nothing = Object.fromEntries(
-      [...keys, 'contextName', 'rowHandlerDispatch', 'conventions'].map((key) => [key, undefined]),
+      [...keys, ...SECTIONS, 'contextName', 'schedule', 'killSwitch', 'tenants', 'metrics'].map((key) => [
+        key,
+        undefined,
+      ]),
     );
     expect(resolve(nothing)).toEqual(resolve({}));
-    expect(resolve({ rowHandlerDispatch: {}, conventions: {} })).toEqual(resolve({}));
+    expect(resolve(Object.fromEntries(SECTIONS.map((key) => [key, {}])))).toEqual(resolve({}));
   });
 
   test.each([
-    ['dryrun', true, /dryrun is no option; wanted: one of rules, contextName, dryRun/],
+    ['dryrun', true, /dryrun is no option; wanted: one of rules, tenants, schedule, killSwitch, contextName, dryRun/],
     ['rowHandlerDispatch.sweepSettleTimout', 'PT2H', /rowHandlerDispatch\.sweepSettleTimout is no option/],
     [
       'conventions.tenant',
@@ -65,34 +74,6 @@ describe('resolveOptions', () => {
     ],
   ])('refuses %s, which nobody would read', (path, value, problem) => {
     expect(resolve(at(path, value)).problems).toEqual([expect.stringMatching(problem)]);
-  });
-
-  // acceptance 8, 9, 10, 12, 13, 14, 139, 197, 301
-  test.each([
-    ['sweepBatchSize', 'sweepBatchSize', 1, 100_000],
-    ['parallelism', 'parallelism', 1, 16],
-    ['batchTimeout', 'batchTimeoutMs', 1000, 3_600_000],
-    ['lockTimeout', 'lockTimeoutMs', 10, 10_000],
-    ['idleInTransactionTimeout', 'idleTimeoutMs', 1000, 3_600_000],
-    ['rowHandlerDispatch.sweepSettleTimeout', 'sweepSettleTimeoutMs', 60_000, 604_800_000],
-    ['auditObservers.timeout', 'observerTimeoutMs', 1, 3_600_000],
-    ['rowHandlerDispatch.pollInterval', 'dispatch.pollIntervalMs', 1, 86_400_000],
-    ['rowHandlerDispatch.batchSize', 'dispatch.batchSize', 1, 10_000],
-    ['rowHandlerDispatch.maxParallelism', 'dispatch.maxParallelism', 1, 256],
-    ['rowHandlerDispatch.maxAttempts', 'dispatch.maxAttempts', 1, 1000],
-    ['rowHandlerDispatch.baseBackoff', 'dispatch.baseBackoffMs', 1, 86_400_000],
-    ['rowHandlerDispatch.maxBackoff', 'dispatch.maxBackoffMs', 1, 30 * 86_400_000],
-    ['rowHandlerDispatch.claimTimeout', 'dispatch.claimTimeoutMs', 30_000, 86_400_000],
-    ['rowHandlerDispatch.payloadRetention', 'dispatch.payloadRetentionMs', 3_600_000, 3650 * 86_400_000],
-    ['rowHandlerDispatch.deadLetterPayloadRetention', 'dispatch.deadLetterPayloadRetentionMs', 0, 3650 * 86_400_000],
-  ] as const)('takes %s from the least to the most, and neither one less nor one more', (key, setting, min, max) => {
-    expect(resolve(at(key, min))).toMatchObject({ problems: [], settings: at(setting, min) });
-    expect(resolve(at(key, max))).toMatchObject({ problems: [], settings: at(setting, max) });
-    for (const outside of [min - 1, max + 1]) {
-      expect(resolve(at(key, outside)).problems).toEqual([
-        expect.stringMatching(new RegExp(`^${key} is ${outside}; wanted: .*from ${min}\\b.* to ${max}\\b`)),
-      ]);
-    }
   });
 
   test.each([null, undefined, 'postgresql://localhost/app'])('takes %p for listenUrl', (listenUrl) => {
@@ -107,7 +88,7 @@ describe('resolveOptions', () => {
   });
 
   // acceptance 11
-  test.each(['auditObservers', 'rowHandlerDispatch', 'conventions'])('refuses null for %s', (section) => {
+  test.each(SECTIONS)('refuses null for %s', (section) => {
     expect(resolve({ [section]: null }).problems).toEqual([
       expect.stringMatching(`^${section} is null; wanted: an object`),
     ]);
@@ -171,11 +152,95 @@ describe('resolveOptions', () => {
     ['contextName', [null, '', 7, {}]],
     // acceptance 11
     ['rowHandlerDispatch', [null, 0, 'PT1H', true, []]],
+    ['auditObservers', [null, 0, 'PT1H', true, []]],
+    ['historyPruning', [null, 0, 'P30D', true, []]],
+    ['worker', [null, 0, 'PT1H', true, []]],
+    ['metrics', [null, 0, 'register', true, []]],
+    ['metrics.registry', [null, 0, 'register', true, [], {}]],
+    ['killSwitch', [null, 0, 1, '', 'true', {}]],
+    ['schedule', [0, true, 'daily', '* * * *', '0 0 30 2 *', {}]],
     ['conventions', [null, 0, 'id', true, []]],
   ])('refuses a %s of the wrong kind', (key, values) => {
     for (const value of values) {
       expect(resolve(at(key, value)).problems).toEqual([expect.stringMatching(`^${key} is .*; `)]);
     }
+  });
+
+  // acceptance 8, 9, 10, 12, 13, 14, 139, 197, 301
+  test.each([
+    ['sweepBatchSize', 'settings.sweepBatchSize', 1, 100_000],
+    ['parallelism', 'settings.parallelism', 1, 16],
+    ['batchTimeout', 'settings.batchTimeoutMs', 1000, 3_600_000],
+    ['lockTimeout', 'settings.lockTimeoutMs', 10, 10_000],
+    ['idleInTransactionTimeout', 'settings.idleTimeoutMs', 1000, 3_600_000],
+    ['auditObservers.timeout', 'settings.observerTimeoutMs', 1, 3_600_000],
+    ['worker.slotLease', 'worker.slotLeaseMs', 1000, 3_600_000],
+    ['worker.shutdownTimeout', 'worker.shutdownTimeoutMs', 0, 3_600_000],
+    ['rowHandlerDispatch.sweepSettleTimeout', 'settings.sweepSettleTimeoutMs', 60_000, 604_800_000],
+    ['rowHandlerDispatch.pollInterval', 'settings.dispatch.pollIntervalMs', 1, 86_400_000],
+    ['rowHandlerDispatch.batchSize', 'settings.dispatch.batchSize', 1, 10_000],
+    ['rowHandlerDispatch.maxParallelism', 'settings.dispatch.maxParallelism', 1, 256],
+    ['rowHandlerDispatch.maxAttempts', 'settings.dispatch.maxAttempts', 1, 1000],
+    ['rowHandlerDispatch.baseBackoff', 'settings.dispatch.baseBackoffMs', 1, 86_400_000],
+    ['rowHandlerDispatch.maxBackoff', 'settings.dispatch.maxBackoffMs', 1, 30 * 86_400_000],
+    ['rowHandlerDispatch.claimTimeout', 'settings.dispatch.claimTimeoutMs', 30_000, 86_400_000],
+    ['rowHandlerDispatch.payloadRetention', 'settings.dispatch.payloadRetentionMs', 3_600_000, 3650 * 86_400_000],
+    [
+      'rowHandlerDispatch.deadLetterPayloadRetention',
+      'settings.dispatch.deadLetterPayloadRetentionMs',
+      0,
+      3650 * 86_400_000,
+    ],
+  ] as const)('takes %s from the least to the most, and nothing else', (key, path, min, max) => {
+    for (const value of [min, max]) {
+      const resolved = resolve(at(key, value));
+      expect(resolved.problems).toEqual([]);
+      expect(resolved).toHaveProperty(path, value);
+    }
+    for (const value of [min - 1, max + 1, -1, null, NaN, Infinity, 1e15, '', '30', 'P1M', true, {}]) {
+      expect(resolve(at(key, value)).problems).toEqual([
+        expect.stringMatching(new RegExp(`^${key.replace('.', '\\.')} is .*; wanted: .*from ${min}\\b.* to ${max}\\b`)),
+      ]);
+    }
+  });
+
+  // PRN-01
+  test.each([
+    ['succeededRunRetention', 'succeededRuns'],
+    ['failedRunRetention', 'failedRuns'],
+    ['inactiveHoldRetention', 'inactiveHolds'],
+  ])('takes for %s null or at least a day, in calendar units too', (key, setting) => {
+    for (const [value, period] of [
+      [null, null],
+      ['P1D', 'P1D'],
+      ['PT24H', 'PT24H'],
+      ['P1M', 'P1M'],
+      ['P7Y', 'P7Y'],
+      [86_400_000, 'PT86400S'],
+    ]) {
+      const { problems, pruning } = resolve(at(`historyPruning.${key}`, value));
+      expect(problems).toEqual([]);
+      expect(pruning).toHaveProperty(setting, period);
+    }
+    for (const value of [0, -1, 86_399_999, 'PT23H59M59S', '-P1M', 'P0D', '', '30', NaN, Infinity, true, {}, []]) {
+      expect(resolve(at(`historyPruning.${key}`, value)).problems).toEqual([
+        expect.stringMatching(`^historyPruning\\.${key} is .*; wanted: .*at least one day`),
+      ]);
+    }
+  });
+
+  test('takes a registry of prom-client for the metrics', () => {
+    const registry = new Registry();
+    expect(resolve({ metrics: { registry } })).toMatchObject({
+      problems: [],
+      metrics: { tenantLabel: false, probeIntervalMs: 60_000 },
+    });
+    expect(resolve({ metrics: { registry, tenantLabel: true, probeInterval: 'PT5M' } }).metrics).toEqual({
+      registry,
+      tenantLabel: true,
+      probeIntervalMs: 300_000,
+    });
+    expect(resolve({ metrics: { registry, tenantLabel: 'yes', labels: [] } }).problems).toHaveLength(2);
   });
 
   // acceptance 154, 157, META-08

@@ -6,6 +6,7 @@ export type {
   DurationOption,
   RowHandlerDispatchOptions,
   RuleProviderClass,
+  TenantSourceClass,
 } from './cohort.options.js';
 export {
   AliasCycleError,
@@ -19,6 +20,7 @@ export {
   RetentionHoldError,
   RuleResolutionError,
   RunLostError,
+  SlotLostError,
   SoftDeleteErasureError,
 } from './cohort.errors.js';
 export {
@@ -72,6 +74,7 @@ export {
   type RuleProvenance,
 } from './domain/retention-rule.js';
 export { followAlias, type RetentionResolutionContext, RetentionRuleProvider } from './domain/rule-provider.js';
+export { RetentionTenantSource } from './domain/tenant-source.js';
 export type { RuleAlias, StaticRules } from './domain/static-rules.js';
 export { AnonymiseMethod, AuditRowDetail, Strategy } from './domain/strategy.js';
 export { TENANTLESS, TENANTLESS_ID, TenantContext, type TenantContextOptions } from './domain/tenant-context.js';
@@ -81,6 +84,7 @@ export type { EntityErasureCount, ErasureBlock, RetentionErasureResult } from '.
 export type { EntityFailure } from './engine/failure.js';
 export type { RunStatus } from './engine/pass.js';
 export type { RetentionPreviewResult } from './engine/preview.js';
+export { type LiveOptions, RetentionSettings } from './retention-settings.js';
 export { RetentionPreview } from './sweeps/retention-preview.js';
 export { RetentionSweep, type SweepOptions } from './sweeps/retention-sweep.js';
 export type { RetentionSweepResult } from './engine/sweep.js';

@@ -2,6 +2,7 @@ import type { MikroORM } from '@mikro-orm/postgresql';
 import type { AnonymiseFactory, AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 import type { RetentionAuditObserver } from '../domain/audit-observer.js';
 import type { HandlerBook } from '../domain/row-handler.js';
+import type { RetentionTenantSource } from '../domain/tenant-source.js';
 import type { RetentionRegistry } from '../registry/retention-registry.js';
 import { type Executor, inTransaction } from '../sql/transaction.js';
 import type { RuleBook } from './rule-book.js';
@@ -63,6 +64,8 @@ export interface EngineContext {
   readonly newId: () => string;
   readonly probe?: Probe | undefined;
   readonly dispatchProbe?: DispatchProbe | undefined;
+  /** Whom the worker sweeps. */
+  readonly tenants?: RetentionTenantSource | undefined;
 }
 
 /**

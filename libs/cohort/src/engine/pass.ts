@@ -1,4 +1,4 @@
-import { RunLostError } from '../cohort.errors.js';
+import { RunLostError, SlotLostError } from '../cohort.errors.js';
 import type { TenantContext } from '../domain/tenant-context.js';
 import { tenantIdOf } from '../registry/retention-registry.js';
 import {
@@ -10,6 +10,7 @@ import {
   settlePass,
 } from '../sql/ledger.js';
 import { type Fence, beat, insertPass } from '../sql/lanes.js';
+import { type OccurrenceClaim, linkPass } from '../sql/occurrences.js';
 import { notifyWaiting } from '../sql/wake.js';
 import { Notifier } from '../observers/notifier.js';
 import { ENGINE_VERSION } from '../version.js';
@@ -28,6 +29,8 @@ export interface PassRequest {
   readonly subjectKind?: string | null | undefined;
   readonly tenants: readonly TenantContext[];
   readonly signal: AbortSignal | undefined;
+  /** The slot of the schedule that is swept; the pass is opened only while it is ours. */
+  readonly occurrence?: OccurrenceClaim | undefined;
 }
 
 /** A pass in progress: one run a tenant, one fence a lane. Cancelled by the caller, or because it was lost. */
@@ -84,7 +87,9 @@ async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSig
   const tokens = Array.from({ length: request.dryRun ? 1 : ctx.settings.parallelism }, () => ctx.newId());
   const { cohortSchema } = ctx.registry;
   await inLedger(ctx, async (tx) => {
-    await insertPass(tx, cohortSchema, { passId, trigger: request.trigger, dryRun: request.dryRun, tokens });
+    const { occurrence, trigger, dryRun } = request;
+    if (occurrence && !(await linkPass(tx, cohortSchema, occurrence, passId))) throw new SlotLostError(occurrence.slot);
+    await insertPass(tx, cohortSchema, { passId, trigger, dryRun, tokens, slot: occurrence?.slot ?? null });
     await insertRuns(
       tx,
       cohortSchema,
@@ -116,6 +121,12 @@ async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSig
   };
 }
 
+/**
+ * A quarter of the least settle timeout: another replica, or this one after an update of its options, may have a shorter
+ * one than was in force when the pass began.
+ */
+const HEARTBEAT_MS = 15_000;
+
 /** Beats four times within the time after which others may take the pass for abandoned. */
 function startHeartbeat(ctx: EngineContext, pass: Pass, lost: AbortController): NodeJS.Timeout {
   const timer = setInterval(() => {
@@ -124,7 +135,7 @@ function startHeartbeat(ctx: EngineContext, pass: Pass, lost: AbortController): 
         if (started === 0) lost.abort(new RunLostError(pass.passId));
       })
       .catch((error: unknown) => ctx.logger.warn(`Heartbeat of pass ${pass.passId} failed: ${(error as Error).name}`));
-  }, ctx.settings.sweepSettleTimeoutMs / 4);
+  }, HEARTBEAT_MS);
   timer.unref();
   return timer;
 }

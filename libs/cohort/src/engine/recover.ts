@@ -12,7 +12,7 @@ export async function recoverAbandoned(ctx: EngineContext): Promise<void> {
   const staleMs = ctx.settings.sweepSettleTimeoutMs;
   const passIds = await inLedger(ctx, (tx) => selectAbandoned(tx, cohortSchema, staleMs));
   for (const passId of passIds) {
-    const ended = await recoverPass(ctx, passId).catch((error: unknown) => {
+    const ended = await endPass(ctx, passId, staleMs).catch((error: unknown) => {
       // Somebody else may manage; a pass that cannot be ended must not keep every other from starting.
       ctx.logger.error(`Abandoned pass ${passId} could not be recovered`, error);
       return false;
@@ -21,10 +21,11 @@ export async function recoverAbandoned(ctx: EngineContext): Promise<void> {
   }
 }
 
-function recoverPass(ctx: EngineContext, passId: string): Promise<boolean> {
+/** Ends one pass, unless a lane of it is in the middle of a batch or gave a sign of life within `staleMs`. */
+export function endPass(ctx: EngineContext, passId: string, staleMs: number): Promise<boolean> {
   const { cohortSchema } = ctx.registry;
   return inLedger(ctx, async (tx) => {
-    const tokens = await lockAbandoned(tx, cohortSchema, passId, ctx.settings.sweepSettleTimeoutMs);
+    const tokens = await lockAbandoned(tx, cohortSchema, passId, staleMs);
     if (!tokens) return false;
     await settlePass(tx, cohortSchema, { passId, tokens, as: 'recovered' }, [], { status: 'failed', error: RECOVERED });
     return true;

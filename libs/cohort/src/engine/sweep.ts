@@ -4,6 +4,7 @@ import type { TenantContext } from '../domain/tenant-context.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { writeSummaries } from '../sql/ledger.js';
 import { type LedgerSummary, selectPassSummaries } from '../sql/ledger-read.js';
+import type { OccurrenceClaim } from '../sql/occurrences.js';
 import { type Selection, countSelection } from '../sql/selection.js';
 import { RowsLockedError, remedyFor } from './batch-failure.js';
 import { type EngineContext, inLedger } from './context.js';
@@ -22,6 +23,8 @@ export interface SweepRequest {
   readonly dryRun: boolean;
   readonly actor: string | null;
   readonly signal: AbortSignal | undefined;
+  /** The slot of the schedule that is swept. Undefined: somebody asked. */
+  readonly occurrence?: OccurrenceClaim | undefined;
 }
 
 /** What one run came to. The same numbers stand in the ledger. */
@@ -42,7 +45,8 @@ export interface RetentionSweepResult {
 export async function sweepTenants(ctx: EngineContext, request: SweepRequest): Promise<RetentionSweepResult[]> {
   if (ctx.settings.dryRun && !request.dryRun) throw new DryRunOnlyError();
   await prepare(ctx);
-  const settled = await withPass(ctx, { ...request, trigger: 'manual' }, async (pass) => {
+  const trigger = request.occurrence ? 'scheduled' : 'manual';
+  const settled = await withPass(ctx, { ...request, trigger }, async (pass) => {
     const facts = await loadTableFacts(ctx);
     const plan = await planWalks(ctx, orderByForeignKeys(facts), pass.runs, {
       now: request.now,

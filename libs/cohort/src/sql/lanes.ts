@@ -26,13 +26,15 @@ export interface PassRow {
   readonly trigger: string;
   readonly dryRun: boolean;
   readonly tokens: readonly string[];
+  /** The slot of the schedule that the pass sweeps. */
+  readonly slot: Date | null;
 }
 
 export async function insertPass(tx: Executor, cohortSchema: string, pass: PassRow): Promise<void> {
   await sql`
     with pass as (
-      insert into ${cohortTable(cohortSchema, 'pass')} (pass_id, trigger_kind, dry_run, status, started_at)
-      values (${pass.passId}::pg_catalog.uuid, ${pass.trigger}, ${pass.dryRun}, 'started', pg_catalog.statement_timestamp())
+      insert into ${cohortTable(cohortSchema, 'pass')} (pass_id, trigger_kind, dry_run, status, started_at, slot)
+      values (${pass.passId}::pg_catalog.uuid, ${pass.trigger}, ${pass.dryRun}, 'started', pg_catalog.statement_timestamp(), ${pass.slot?.toISOString() ?? null}::pg_catalog.timestamptz)
     )
     insert into ${cohortTable(cohortSchema, 'lane')} (pass_id, lane, token, status, heartbeat_at)
     select ${pass.passId}::pg_catalog.uuid, l.lane, l.token, 'started', pg_catalog.statement_timestamp()

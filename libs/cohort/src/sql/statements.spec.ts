@@ -29,6 +29,17 @@ import { beat, insertPass, lockAbandoned, selectAbandoned } from './lanes.js';
 import { selectPassSummaries, selectRowDetails, selectRunSummaries, selectRuns } from './ledger-read.js';
 import { appendProgress, deleteUnstartedSummaries, insertRuns, settlePass, writeSummaries } from './ledger.js';
 import { type Mutation, mutateLocked, selectOriginals } from './mutate.js';
+import {
+  claimOccurrence,
+  completeOccurrence,
+  deleteOldOccurrences,
+  insertFirstOccurrence,
+  linkPass,
+  renewLease,
+  selectOutcomes,
+  selectRunning,
+  takeOverOccurrence,
+} from './occurrences.js';
 import { selectInstalled, selectOwnTables } from './own-tables.js';
 import {
   type LockedRows,
@@ -123,6 +134,7 @@ const NONE = { refused: [], keyPaths: [] };
 const FENCE = { passId: 'p', lane: 1, token: 't' };
 const LOCKED: LockedRows = { count: 1, tids: '{"(0,1)"}', oid: null, oids: '{1}', slices: [0], recordIds: [] };
 const NOW = new Date('2026-06-30T00:00:00Z');
+const CLAIM = { slot: NOW, dryRun: false, token: 't' };
 
 const selectionOf = (entry: RetentionEntry, strategy: Selection['strategy'], rowDetail = false) => ({
   entry,
@@ -268,7 +280,8 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'canonical record id': (tx) => canonicalRecordId(tx, NOTE, 'x'),
   'select unknown scopes': (tx) => selectUnknownScopes(tx, 'retention'),
   'cast text': (tx) => castText(tx, column('email', 'citext'), 'x'),
-  'insert pass': (tx) => insertPass(tx, 'retention', { passId: 'p', trigger: 'manual', dryRun: false, tokens: ['t'] }),
+  'insert pass': (tx) =>
+    insertPass(tx, 'retention', { passId: 'p', trigger: 'manual', dryRun: false, tokens: ['t'], slot: NOW }),
   'insert runs': (tx) =>
     insertRuns(
       tx,
@@ -288,6 +301,15 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'select summaries of a run': (tx) => selectRunSummaries(tx, 'retention', 's'),
   'select summaries of a pass': (tx) => selectPassSummaries(tx, 'retention', 'p'),
   'select row details': (tx) => selectRowDetails(tx, 'retention', 's', '0', 10),
+  'claim occurrence': (tx) => claimOccurrence(tx, 'retention', CLAIM, 30_000),
+  'take over occurrence': (tx) => takeOverOccurrence(tx, 'retention', CLAIM, 30_000),
+  'link pass': (tx) => linkPass(tx, 'retention', CLAIM, 'p'),
+  'renew lease': (tx) => renewLease(tx, 'retention', CLAIM, 30_000),
+  'complete occurrence': (tx) => completeOccurrence(tx, 'retention', CLAIM),
+  'insert first occurrence': (tx) => insertFirstOccurrence(tx, 'retention', NOW, false),
+  'delete old occurrences': (tx) => deleteOldOccurrences(tx, 'retention', false),
+  'select outcomes': (tx) => selectOutcomes(tx, 'retention', false, 3),
+  'select running occurrence': (tx) => selectRunning(tx, 'retention', false),
   'select tables': (tx) => selectTables(tx, [NOTE, TENANTLESS_NOTE]),
   'select foreign keys': (tx) => selectForeignKeys(tx, ['1']),
   'select deadlock timeout': (tx) => selectDeadlockTimeout(tx),

@@ -1,8 +1,10 @@
 import { type MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
 import { CohortConfigurationError, describeValue } from '../cohort.errors.js';
-import { type CohortOptions, resolveOptions } from '../cohort.options.js';
+import type { CohortOptions, ResolvedOptions } from '../cohort.options.js';
 import { Strategy } from '../domain/strategy.js';
+import type { TenantContext } from '../domain/tenant-context.js';
 import { RetentionRuleProvider } from '../domain/rule-provider.js';
+import { RetentionTenantSource } from '../domain/tenant-source.js';
 import { StaticRuleProvider } from '../domain/static-rules.js';
 import { type EngineContext, type EngineLogger, type DispatchProbe, type Probe, inLedger } from '../engine/context.js';
 import { sqlStateOf } from '../engine/failure.js';
@@ -14,7 +16,9 @@ import {
   scopeProblems,
   unindexedKeys,
 } from '../engine/table-facts.js';
+import type { RetentionEntry } from '../registry/retention-entry.js';
 import { buildRegistry, withEntries } from '../registry/retention-registry.js';
+import { RetentionSettings } from '../retention-settings.js';
 import { COHORT_TABLES } from '../schema/cohort-entities.js';
 import { selectDeadlockTimeout, selectTables } from '../sql/catalog.js';
 import { type ColumnRow, castText, selectColumns, selectUniqueIndexes } from '../sql/columns.js';
@@ -49,8 +53,11 @@ export interface ReadinessInput {
  */
 export class Readiness {
   #ready: Promise<EngineContext> | undefined;
+  readonly settings: RetentionSettings;
 
-  constructor(private readonly input: ReadinessInput) {}
+  constructor(private readonly input: ReadinessInput) {
+    this.settings = new RetentionSettings(input.options);
+  }
 
   context(): Promise<EngineContext> {
     this.#ready ??= this.#check().catch((error: unknown) => {
@@ -62,7 +69,7 @@ export class Readiness {
 
   async #check(): Promise<EngineContext> {
     const problems: string[] = [];
-    const ctx = await checkTables(checkModel(this.input), problems);
+    const ctx = await checkTables(checkModel(this.input, this.settings), problems);
     await checkSchema(ctx, problems);
     if (problems.length > 0) throw new CohortConfigurationError(problems);
     return ctx;
@@ -70,26 +77,20 @@ export class Readiness {
 }
 
 /** Everything that needs no database. */
-function checkModel({
-  orm,
-  options,
-  logger,
-  newId,
-  findInstances,
-  providers,
-  probe,
-  dispatchProbe,
-}: ReadinessInput): EngineContext {
+function checkModel(input: ReadinessInput, live: RetentionSettings): EngineContext {
+  const { orm, options, logger, newId, findInstances, providers, probe, dispatchProbe } = input;
   const driver: object = orm.driver;
   if (!(driver instanceof PostgreSqlDriver)) {
     throw new CohortConfigurationError([
       `The MikroORM driver is ${driver.constructor.name}; Cohort works on PostgreSQL (@mikro-orm/postgresql).`,
     ]);
   }
-  const problems: string[] = [];
-  const { settings, conventions } = resolveOptions(options, problems);
+  const problems: string[] = [...live.problems];
+  const { settings, conventions } = live.inForce;
   const provider = collect(problems, () => ruleProviderOf(options?.rules, findInstances));
+  const tenants = collect(problems, () => tenantSourceOf(options?.tenants, findInstances));
   const registry = buildRegistry(orm, conventions, problems);
+  problems.push(...live.require((resolved) => scheduleProblems(resolved, registry.entries, options?.tenants)));
   checkPool(orm, settings.parallelism, problems);
   if (orm.config.get('sessionContext') === 'connection') {
     problems.push(
@@ -111,7 +112,10 @@ function checkModel({
   const handlers = resolveHandlers(registry, marked, problems);
   const observers = resolveObservers(marked, problems);
   if (problems.length > 0 || !rules) throw new CohortConfigurationError(problems);
-  return { orm, registry, rules, settings, factories, handlers, observers, logger, newId, probe, dispatchProbe };
+  return {
+    ...{ orm, registry, rules, settings, tenants, factories, handlers, observers },
+    ...{ logger, newId, probe, dispatchProbe },
+  };
 }
 
 function ruleProviderOf(rules: CohortOptions['rules'], findInstances: FindInstances): RetentionRuleProvider {
@@ -122,6 +126,58 @@ function ruleProviderOf(rules: CohortOptions['rules'], findInstances: FindInstan
   throw new CohortConfigurationError([
     `rules is the class ${rules.name}; wanted: a RetentionRuleProvider that is registered once, in the default scope (seen: ${others.length + Number(instance !== undefined)}).`,
   ]);
+}
+
+function tenantSourceOf(
+  tenants: CohortOptions['tenants'],
+  findInstances: FindInstances,
+): RetentionTenantSource | undefined {
+  if (tenants === undefined || tenants instanceof RetentionTenantSource) return tenants;
+  if (typeof tenants === 'function') {
+    const [instance, ...others] = findInstances(tenants);
+    if (instance instanceof RetentionTenantSource && others.length === 0) return instance;
+    throw new CohortConfigurationError([
+      `tenants is the class ${tenants.name}; wanted: a RetentionTenantSource that is registered once, in the default scope (seen: ${others.length + Number(instance !== undefined)}).`,
+    ]);
+  }
+  if (isRepeatable(tenants)) return new ListedTenants(tenants);
+  throw new CohortConfigurationError([
+    `tenants is ${describeValue(tenants)}; wanted: a RetentionTenantSource, its class, or a list that can be read again for every slot (a generator cannot).`,
+  ]);
+}
+
+type TenantList = Iterable<TenantContext> | AsyncIterable<TenantContext>;
+
+class ListedTenants extends RetentionTenantSource {
+  constructor(private readonly list: TenantList) {
+    super();
+  }
+
+  override tenants(): TenantList {
+    return this.list;
+  }
+}
+
+/** An iterator that iterates over itself is at its end after the first slot. */
+function isRepeatable(list: unknown): list is TenantList {
+  if (typeof list !== 'object' || list === null) return false;
+  const { [Symbol.asyncIterator]: async, [Symbol.iterator]: sync } = list as Partial<
+    Iterable<unknown> & AsyncIterable<unknown>
+  >;
+  return typeof (async ?? sync) === 'function' && !('next' in list);
+}
+
+/** A schedule is of no use to entities of tenants that nobody names. */
+function scheduleProblems(
+  { worker }: ResolvedOptions,
+  entries: readonly RetentionEntry[],
+  tenants: CohortOptions['tenants'],
+): string[] {
+  const tenanted = entries.find((entry) => entry.tenant !== null);
+  if (!worker.schedule || tenants !== undefined || !tenanted) return [];
+  return [
+    `schedule is '${worker.schedule.source}', but nothing says whose rows are swept; wanted: tenants, a RetentionTenantSource, for ${tenanted.entityName} and every other entity with a tenant.`,
+  ];
 }
 
 /** The model's columns as they are installed. Tables that do not exist are left to the check of the schema. */

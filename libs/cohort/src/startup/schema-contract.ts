@@ -40,7 +40,7 @@ const PRIVILEGES: Readonly<Record<Role, readonly string[]>> = {
   summary: ['select', 'insert', 'update', 'delete'],
   rowDetail: ['select', 'insert', 'update'],
   handlerStatus: ['select', 'insert', 'update'],
-  occurrence: ['select'],
+  occurrence: ['select', 'insert', 'update', 'delete'],
   cursor: ['select'],
 };
 const ACTIONS: Readonly<Record<string, string>> = { restrict: 'r', cascade: 'c' };

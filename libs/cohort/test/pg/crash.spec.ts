@@ -259,7 +259,7 @@ describe('recovery', () => {
     const host = await open();
     const ctx = await host.readiness.context();
     const passId = randomUUID();
-    const pass = { passId, trigger: 'manual', dryRun: false, tokens: [randomUUID(), randomUUID()] };
+    const pass = { passId, trigger: 'manual', dryRun: false, tokens: [randomUUID(), randomUUID()], slot: null };
     await inLedger(ctx, (tx) => insertPass(tx, SCHEMA, pass));
     await letHeartbeatsAge(host);
     await host.orm.em.fork().transactional(async (em) => {

@@ -389,6 +389,7 @@ test('only the ports are exported', async () => {
     'RetentionLedger',
     'RetentionPreview',
     'RetentionRowDispatcher',
+    'RetentionSettings',
     'RetentionSweep',
   ]);
   for (const port of [RetentionHolds, RetentionLedger, RetentionPreview, RetentionRowDispatcher, RetentionSweep])
