@@ -31,16 +31,7 @@ const MAY_IMPORT = {
   'holds/': PARTS,
   'dispatch/': [...PARTS, 'handlers/'],
   'workers/': [...PARTS, ...SETTINGS],
-  'cohort.module.ts': [
-    ...PARTS,
-    ...SETTINGS,
-    'decorators/',
-    'sweeps/',
-    'ledger/',
-    'holds/',
-    'dispatch/',
-    'workers/',
-  ],
+  'cohort.module.ts': [...PARTS, ...SETTINGS, 'decorators/', 'sweeps/', 'ledger/', 'holds/', 'dispatch/', 'workers/'],
   // The public door opens on everything.
   'index.ts': [''],
 };

@@ -27,6 +27,8 @@ import { RetentionHolds } from './holds/retention-holds.js';
 import { RetentionLedger } from './ledger/retention-ledger.js';
 import type { HostProvider } from './startup/check-providers.js';
 import { type FindInstances, Readiness } from './startup/readiness.js';
+import { HistoryPruner } from './workers/history-pruner.js';
+import { RetentionHealthIndicator } from './workers/retention-health-indicator.js';
 import { RetentionWorker } from './workers/retention-worker.js';
 
 const ORM = Symbol('the MikroORM instance that Cohort works in');
@@ -39,6 +41,7 @@ const PORTS = [
   RetentionLedger,
   RetentionRowDispatcher,
   RetentionSettings,
+  RetentionHealthIndicator,
 ];
 
 /** Where the host imports ScheduleModule, our timers stand among its own. Importing it here would run its jobs twice. */
@@ -104,6 +107,11 @@ class StartupValidation implements OnModuleInit, OnApplicationBootstrap {
       provide: RetentionWorker,
       inject: [Readiness, HOSTS_TIMERS],
       useFactory: (readiness: Readiness, timers?: SchedulerRegistry) => new RetentionWorker(running(readiness, timers)),
+    },
+    {
+      provide: HistoryPruner,
+      inject: [Readiness, HOSTS_TIMERS],
+      useFactory: (readiness: Readiness, timers?: SchedulerRegistry) => new HistoryPruner(running(readiness, timers)),
     },
   ],
   exports: PORTS,

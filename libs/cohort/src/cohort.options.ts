@@ -1,6 +1,6 @@
 import { Temporal } from 'temporal-polyfill';
 import type { Registry } from 'prom-client';
-import { CohortConfigurationError, describeValue } from './cohort.errors.js';
+import { type CohortConfigurationError, describeValue } from './cohort.errors.js';
 import { type CronSchedule, parseSchedule } from './cron-schedule.js';
 import { unknownKeys } from './domain/arguments.js';
 import { before } from './domain/period.js';
@@ -9,6 +9,7 @@ import type { StaticRules } from './domain/static-rules.js';
 import type { RetentionTenantSource } from './domain/tenant-source.js';
 import type { TenantContext } from './domain/tenant-context.js';
 import type { EngineSettings } from './engine/context.js';
+import type { HistoryRetention } from './engine/prune-history.js';
 import { type ConventionNames, DEFAULT_CONVENTIONS } from './registry/describe-entry.js';
 
 /** A duration as an ISO-8601 string such as 'PT30S', or in milliseconds. */
@@ -128,13 +129,6 @@ export interface WorkerSettings {
   readonly shutdownTimeoutMs: number;
 }
 
-/** How long history is kept, as ISO-8601 periods. Null: for ever. */
-export interface PruningSettings {
-  readonly succeededRuns: string | null;
-  readonly failedRuns: string | null;
-  readonly inactiveHolds: string | null;
-}
-
 export interface MetricsSettings {
   readonly registry: Registry;
   readonly tenantLabel: boolean;
@@ -144,7 +138,7 @@ export interface MetricsSettings {
 export interface ResolvedOptions {
   readonly settings: EngineSettings;
   readonly worker: WorkerSettings;
-  readonly pruning: PruningSettings;
+  readonly pruning: HistoryRetention;
   readonly metrics: MetricsSettings | null;
   readonly conventions: ConventionNames;
 }

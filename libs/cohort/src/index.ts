@@ -101,3 +101,4 @@ export {
 export { cohortEntities } from './schema/cohort-entities.js';
 export type { StoredHold } from './sql/holds.js';
 export type { LedgerRowDetail, LedgerRun, LedgerSummary } from './sql/ledger-read.js';
+export { type RetentionHealth, RetentionHealthIndicator } from './workers/retention-health-indicator.js';

@@ -15,6 +15,15 @@ import {
   scrubPayloads,
   settleWork,
 } from './handler-queue.js';
+import {
+  deleteEmptyPasses,
+  deleteInactiveHolds,
+  deleteRowDetails,
+  deleteRuns,
+  deleteSummaries,
+  lockHandlerWork,
+  lockPrunableRuns,
+} from './history.js';
 import { gateKey, lockKeys, recordKey, setLockTimeout, tryLockKey } from './hold-locks.js';
 import {
   canonicalRecordId,
@@ -261,6 +270,14 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'requeue dead letters': (tx) => requeueWork(tx, 'retention', ['1'], 'skipped'),
   'discard dead letters': (tx) => discardWork(tx, 'retention', ['1'], 'seen'),
   'say that work waits': (tx) => notifyWaiting(tx, 'retention'),
+  'lock prunable runs': (tx) =>
+    lockPrunableRuns(tx, 'retention', { succeededRuns: NOW, failedRuns: null, inactiveHolds: null }, 100),
+  'lock handler work': (tx) => lockHandlerWork(tx, 'retention', ['s']),
+  'delete row details': (tx) => deleteRowDetails(tx, 'retention', ['s']),
+  'delete summaries': (tx) => deleteSummaries(tx, 'retention', ['s']),
+  'delete runs': (tx) => deleteRuns(tx, 'retention', ['s']),
+  'delete empty passes': (tx) => deleteEmptyPasses(tx, 'retention', ['p']),
+  'delete inactive holds': (tx) => deleteInactiveHolds(tx, 'retention', NOW, 100),
   'select originals': (tx) => selectOriginals(tx, selectionOf(NOTE, 'anonymise'), LOCKED, [SCRUBS[0]!.column]),
   'lock hold targets': (tx) => lockTargets(tx, NOTE, ['x'], 'share'),
   'lock deletion targets': (tx) => lockTargets(tx, NOTE, ['x'], 'update'),

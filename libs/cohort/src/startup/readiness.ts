@@ -70,7 +70,7 @@ export class Readiness {
   async #check(): Promise<EngineContext> {
     const problems: string[] = [];
     const ctx = await checkTables(checkModel(this.input, this.settings), problems);
-    await checkSchema(ctx, problems);
+    await checkSchema(ctx, this.settings.inForce, problems);
     if (problems.length > 0) throw new CohortConfigurationError(problems);
     return ctx;
   }
@@ -230,14 +230,16 @@ async function checkLiterals(ctx: EngineContext, problems: string[]): Promise<vo
 }
 
 /** Everything that only the database can tell. Nothing is ever created or altered. */
-async function checkSchema(ctx: EngineContext, problems: string[]): Promise<void> {
+async function checkSchema(ctx: EngineContext, { pruning }: ResolvedOptions, problems: string[]): Promise<void> {
   const deadlockTimeoutMs = await inLedger(ctx, selectDeadlockTimeout);
   const { lockTimeoutMs } = ctx.settings;
   const facts = await loadTableFacts(ctx);
   const installed = await inLedger(ctx, (tx) =>
     selectInstalled(tx, ctx.registry.cohortSchema, Object.values(COHORT_TABLES)),
   );
-  const contract = checkContract([...ctx.orm.getMetadata().getAll().values()], ctx.registry.cohortSchema, installed);
+  const isPruned = Object.values(pruning).some((period) => period !== null);
+  const model = [...ctx.orm.getMetadata().getAll().values()];
+  const contract = checkContract(model, ctx.registry.cohortSchema, installed, isPruned);
   problems.push(
     ...(lockTimeoutMs < deadlockTimeoutMs
       ? []

@@ -5,7 +5,7 @@ import type { EngineLogger } from '../engine/context.js';
  * Longest single wait. The clock is read again after each: it may have been set, the machine may have slept, and a timer
  * of more than 24.8 days would fire at once.
  */
-export const LONGEST_WAIT_MS = 60_000;
+const LONGEST_WAIT_MS = 60_000;
 
 export interface LoopInput {
   /** Under which its timers stand in Nest's registry. */

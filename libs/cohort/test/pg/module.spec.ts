@@ -385,6 +385,7 @@ test('only the ports are exported', async () => {
   expect(exported.map((each) => each.name).sort()).toEqual([
     'RetentionDeletion',
     'RetentionErasure',
+    'RetentionHealthIndicator',
     'RetentionHolds',
     'RetentionLedger',
     'RetentionPreview',

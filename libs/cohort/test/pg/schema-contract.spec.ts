@@ -50,7 +50,7 @@ async function problemsWithin(change: string): Promise<readonly string[]> {
     async (tx): Promise<never> => {
       await sql.raw(change).execute(tx);
       const installed = await selectInstalled(tx, SCHEMA, Object.values(COHORT_TABLES));
-      throw new Undone(checkContract([...host.orm.getMetadata().getAll().values()], SCHEMA, installed).problems);
+      throw new Undone(checkContract([...host.orm.getMetadata().getAll().values()], SCHEMA, installed, false).problems);
     },
   ).catch((error: unknown) => {
     if (error instanceof Undone) return error.problems;

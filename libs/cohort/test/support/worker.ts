@@ -1,4 +1,5 @@
 import { SchedulerRegistry } from '@nestjs/schedule';
+import { HistoryPruner } from '../../src/workers/history-pruner.js';
 import { RetentionWorker } from '../../src/workers/retention-worker.js';
 import type { Host } from './host.js';
 
@@ -23,14 +24,23 @@ export function workerOf(host: Host, at: string | Date): DrivenWorker {
 
 /** The worker of one replica, for a test that lets it run by itself. */
 export function openWorker(host: Host, clock = () => new Date(), timers = new SchedulerRegistry()): RetentionWorker {
-  return new RetentionWorker({
+  return new RetentionWorker(inputOf(host, clock, timers));
+}
+
+/** What prunes the history of one replica. */
+export function openPruner(host: Host, clock = () => new Date()): HistoryPruner {
+  return new HistoryPruner(inputOf(host, clock, new SchedulerRegistry()));
+}
+
+function inputOf(host: Host, clock: () => Date, timers: SchedulerRegistry) {
+  return {
     readiness: host.readiness,
     timers,
     clock,
     logger: {
-      log: (message) => void host.logs.push(message),
-      warn: (message) => void host.logs.push(message),
-      error: (message, error) => void host.logs.push(`${message}: ${(error as Error)?.message}`),
+      log: (message: string) => void host.logs.push(message),
+      warn: (message: string) => void host.logs.push(message),
+      error: (message: string, error: unknown) => void host.logs.push(`${message}: ${(error as Error)?.message}`),
     },
-  });
+  };
 }

@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { type INestApplicationContext, Logger, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { HealthCheckService, TerminusModule } from '@nestjs/terminus';
+import { type CohortOptions, RetentionHealthIndicator } from 'nestjs-cohort';
+import { type Host, openHost } from '../support/host.js';
+import { ACME, notesHost } from '../support/notes.js';
+import { OURS } from '../support/schema.js';
+import { workerOf } from '../support/worker.js';
+
+const open = (options: Partial<CohortOptions> = {}) =>
+  openHost({
+    ...notesHost,
+    options: { ...notesHost.options, schedule: '0 2 * * *', tenants: [ACME], ...options },
+  });
+
+const DAY = 86_400_000;
+/** The last slot of the schedule, and the ones before it. */
+const slotsBefore = (now: Date) =>
+  [0, 1, 2, 3].map((day) => new Date(Math.floor((now.getTime() - 7_200_000) / DAY) * DAY + 7_200_000 - day * DAY));
+
+const look = async (host: Host) => (await new RetentionHealthIndicator(host.readiness).check('retention')).retention;
+
+async function sweepSlots(host: Host, slots: readonly Date[]) {
+  for (const slot of slots) {
+    const { tickAt } = workerOf(host, slot);
+    await tickAt(new Date(slot.getTime() - 3_600_000));
+    await tickAt(slot);
+  }
+}
+
+beforeAll(() => Logger.overrideLogger(false));
+afterAll(() => Logger.overrideLogger(true));
+
+describe('the health of scheduled sweeps', () => {
+  test('is up after a slot was swept, down when the next one was missed', async () => {
+    const host = await open();
+    const [last, before, earlier] = slotsBefore(new Date());
+    await sweepSlots(host, [earlier!]);
+    expect(await look(host)).toMatchObject({ status: 'down', missedSlot: before!.toISOString(), failures: 0 });
+    await sweepSlots(host, [last!]);
+    expect(await look(host)).toEqual({
+      status: 'up',
+      schedule: '0 2 * * *',
+      killSwitch: false,
+      lastSlot: last!.toISOString(),
+      missedSlot: null,
+      failures: 0,
+    });
+  });
+
+  test('is down when slots keep failing, up again after one that did not', async () => {
+    const host = await open();
+    const [last, ...earlier] = slotsBefore(new Date());
+    await sweepSlots(host, [...earlier].reverse());
+    await host.query(`update ${OURS}.sweep_run set status = 'partiallyFailed'`);
+    await sweepSlots(host, [last!]);
+    expect(await look(host)).toMatchObject({ status: 'up', failures: 0 });
+    await host.query(`update ${OURS}.sweep_run set status = 'partiallyFailed'`);
+    expect(await look(host)).toMatchObject({ status: 'down', failures: 3, missedSlot: null });
+  });
+
+  test('is up where nobody wants sweeps', async () => {
+    const host = await open();
+    host.readiness.settings.update({ killSwitch: true });
+    expect(await look(host)).toMatchObject({ status: 'up', killSwitch: true });
+    host.readiness.settings.update({ killSwitch: false, schedule: null });
+    expect(await look(host)).toMatchObject({ status: 'up', schedule: null });
+  });
+
+  test('is down, and says no more, where the tables are out of reach', async () => {
+    const host = await open();
+    await host.query(`alter table ${OURS}.sweep_occurrence rename to away`);
+    expect(await look(host)).toMatchObject({
+      status: 'down',
+      message: expect.not.stringContaining('sweep_occurrence'),
+    });
+  });
+
+  test('is what terminus takes', async () => {
+    const host = await open();
+    const [, , earlier] = slotsBefore(new Date());
+    await sweepSlots(host, [earlier!]);
+    const indicator = new RetentionHealthIndicator(host.readiness);
+
+    @Module({ imports: [TerminusModule.forRoot({ logger: false })] })
+    class HealthModule {}
+    const app: INestApplicationContext = await NestFactory.createApplicationContext(HealthModule, { logger: false });
+    try {
+      const failed = app.get(HealthCheckService).check([() => indicator.check('retention')]);
+      await expect(failed).rejects.toMatchObject({
+        response: { status: 'error', error: { retention: { status: 'down' } } },
+      });
+      await sweepSlots(host, [slotsBefore(new Date())[0]!]);
+      const passed = await app.get(HealthCheckService).check([() => indicator.check('retention')]);
+      expect(passed).toMatchObject({ status: 'ok', info: { retention: { status: 'up' } } });
+    } finally {
+      await app.close();
+    }
+  });
+});
