@@ -1,17 +1,15 @@
-import { type ChildProcess, fork } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { once } from 'node:events';
-import { fileURLToPath } from 'node:url';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { type Probe, inLedger } from '../../src/engine/context.js';
 import { recoverAbandoned } from '../../src/engine/recover.js';
 import { insertPass, lockAbandoned } from '../../src/sql/lanes.js';
 import { type Host, latch, openHost } from '../support/host.js';
 import { ACME, NOW, SessionNote, notesHost } from '../support/notes.js';
+import { killProgram, messageOf, startProgram } from '../support/programs.js';
 import { addNotes, countRows, nobodyInTransaction, until } from '../support/seed.js';
 import { OURS, SCHEMA } from '../support/schema.js';
 
-const PROGRAM = fileURLToPath(new URL('../programs/sweeper.mjs', import.meta.url));
 const ROWS = 1000;
 /** The default of rowHandlerDispatch.sweepSettleTimeout. */
 const SETTLE_TIMEOUT_MS = 3_600_000;
@@ -19,12 +17,6 @@ const ALL_BUT_INTERVALS = [
   ...(['Date', 'hrtime', 'nextTick', 'performance', 'queueMicrotask', 'setImmediate', 'clearImmediate'] as const),
   ...(['setTimeout', 'clearTimeout'] as const),
 ];
-
-const children: ChildProcess[] = [];
-afterEach(async () => {
-  for (const child of children.splice(0))
-    if (child.exitCode === null && child.signalCode === null) child.kill('SIGKILL');
-});
 
 async function open(input: { url?: string; probe?: Probe } = {}): Promise<Host> {
   const options = {
@@ -42,13 +34,8 @@ const manyNotes = () => Array.from({ length: ROWS }, () => ({}));
 
 /** Starts a sweeping process and returns once it stands at `point`. */
 async function sweeperAt(host: Host, point: string, passes: number): Promise<ChildProcess> {
-  const child = fork(PROGRAM, [host.url, SCHEMA, point, String(passes)], {
-    execArgv: [],
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
-  });
-  children.push(child);
-  const [message] = (await once(child, 'message')) as [string];
-  expect(message).toBe('there');
+  const child = startProgram(host, 'sweeper', point, passes);
+  expect(await messageOf(child)).toBe('there');
   return child;
 }
 
@@ -77,8 +64,7 @@ describe('a sweeper killed with SIGKILL', () => {
     const host = await open();
     await addNotes(host, manyNotes());
     const child = await sweeperAt(host, point, passes);
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    await killProgram(child);
     await nobodyInTransaction(host);
     expect(await expectLedgerToEqualData(host)).toBe(gone);
     const [crashed] = (await host.ledger.runs()).items;
@@ -105,8 +91,7 @@ describe('a sweeper killed with SIGKILL', () => {
     const host = await open();
     await addNotes(host, manyNotes());
     const child = await sweeperAt(host, 'committed', 0);
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    await killProgram(child);
     await host.sweep.sweep(ACME, NOW);
     expect((await host.ledger.runs()).items.map((run) => run.status).sort()).toEqual(['started', 'succeeded']);
   });
@@ -277,8 +262,7 @@ describe('recovery by several processes at once', () => {
     const host = await open();
     await addNotes(host, manyNotes());
     const child = await sweeperAt(host, 'committed', 2);
-    child.kill('SIGKILL');
-    await once(child, 'exit');
+    await killProgram(child);
     await letHeartbeatsAge(host);
     const others = await Promise.all([1, 2, 3].map(() => open({ url: host.url })));
     await Promise.all([host, ...others].map((each) => each.sweep.sweep(ACME, NOW)));

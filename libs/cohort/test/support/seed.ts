@@ -68,9 +68,9 @@ export function nobodyInTransaction(host: Host): Promise<void> {
   return until(async () => ((await open()) === 0 ? 1 : 0));
 }
 
-/** Asks again and again, until there are some. What does not come about in ten seconds never will, and the test should say so. */
-export async function until(count: () => Promise<number>): Promise<void> {
-  for (const deadline = Date.now() + 10_000; Date.now() < deadline;) {
+/** Asks again and again, until there are some. What does not come about in ten seconds, or as many as it may take, never will, and the test should say so. */
+export async function until(count: () => Promise<number>, longestMs = 10_000): Promise<void> {
+  for (const deadline = Date.now() + longestMs; Date.now() < deadline;) {
     if ((await count()) > 0) return;
     // What is waited for may need this process, and a count that asks nobody would never let it go on.
     await new Promise((resolve) => setImmediate(resolve));
