@@ -10,6 +10,7 @@ import type { RetentionTenantSource } from './domain/tenant-source.js';
 import type { TenantContext } from './domain/tenant-context.js';
 import type { EngineSettings } from './engine/context.js';
 import type { HistoryRetention } from './engine/prune-history.js';
+import type { MetricsSettings } from './metrics/cohort-metrics.js';
 import { type ConventionNames, DEFAULT_CONVENTIONS } from './registry/describe-entry.js';
 
 /** A duration as an ISO-8601 string such as 'PT30S', or in milliseconds. */
@@ -127,12 +128,6 @@ export interface WorkerSettings {
   readonly killSwitch: boolean;
   readonly slotLeaseMs: number;
   readonly shutdownTimeoutMs: number;
-}
-
-export interface MetricsSettings {
-  readonly registry: Registry;
-  readonly tenantLabel: boolean;
-  readonly probeIntervalMs: number;
 }
 
 export interface ResolvedOptions {

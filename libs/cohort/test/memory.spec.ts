@@ -61,6 +61,12 @@ test('nothing grows with the rows of a pass', () => {
     'limit-walk.ts busy',
     // One a run, where an observer is told.
     'limit-walk.ts affectedByRun',
+    // One a tenant.
+    'list-tenants.ts all',
+    'list-tenants.ts byId',
+    'list-tenants.ts conflicting',
+    // One an entity.
+    'overdue.ts seconds',
     // One an entity and run.
     'pass.ts failures',
     // One an entity.

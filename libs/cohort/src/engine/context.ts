@@ -1,6 +1,7 @@
 import type { MikroORM } from '@mikro-orm/postgresql';
 import type { AnonymiseFactory, AnonymiseFactoryClass } from '../domain/anonymise-factory.js';
 import type { RetentionAuditObserver } from '../domain/audit-observer.js';
+import type { Meter } from '../domain/meter.js';
 import type { HandlerBook } from '../domain/row-handler.js';
 import type { RetentionTenantSource } from '../domain/tenant-source.js';
 import type { RetentionRegistry } from '../registry/retention-registry.js';
@@ -64,6 +65,8 @@ export interface EngineContext {
   readonly newId: () => string;
   readonly probe?: Probe | undefined;
   readonly dispatchProbe?: DispatchProbe | undefined;
+  /** Undefined: nobody measures. */
+  readonly meter?: Meter | undefined;
   /** Whom the worker sweeps. */
   readonly tenants?: RetentionTenantSource | undefined;
 }

@@ -24,7 +24,7 @@ import {
 import { type EngineContext, inBatch } from './context.js';
 import { MAX_HANDLED_ROWS, bookHandled, captureBatch, captureOf } from './handled-batch.js';
 import type { Pass } from './pass.js';
-import { tellBatch } from './tell.js';
+import { type ToldBatch, tellBatch } from './tell.js';
 import type { PlannedSlice, Walk } from './plan.js';
 import { type ScrubValues, scrubValues } from './scrub-values.js';
 import type { TableFacts } from './table-facts.js';
@@ -123,6 +123,10 @@ interface BatchResult {
   readonly mutationMs: number;
 }
 
+interface MeasuredBatch extends BatchResult {
+  readonly told: ToldBatch;
+}
+
 async function runLane(lane: Lane, start: number): Promise<void> {
   const { ctx, state, signal, mostRows, walk } = lane;
   let waitingSince = performance.now();
@@ -199,7 +203,7 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
       scrubs,
       rows: places,
       capture: handled && captureOf(handled, places),
-      report: pass.notifier.isHeard,
+      report: pass.notifier.isHeard || ctx.meter?.byTenant === true,
       exclusions,
       fence,
       knownKeys: facts.knownKeys,
@@ -221,8 +225,18 @@ async function runBatch(lane: Lane, request: BatchRequest): Promise<BatchResult 
     };
   });
   await ctx.probe?.('committed', walk.entry.entityName);
-  if (result) await tellBatch(pass, walk, state, result.told);
+  if (result) {
+    measureBatch(lane, result);
+    await tellBatch(pass, walk, state, result.told);
+  }
   return result;
+}
+
+function measureBatch({ ctx, walk }: Lane, { affected, mutationMs, told: { reached, report } }: MeasuredBatch): void {
+  const rows = report
+    ? new Map(report.bySlice.map((each) => [reached[each.slice]!.tenantId, each.affected]))
+    : new Map([['', affected]]);
+  ctx.meter?.batch({ entity: walk.entry.entityName, strategy: walk.strategy }, rows, mutationMs / 1000);
 }
 
 function valuesFor(

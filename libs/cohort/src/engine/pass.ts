@@ -36,6 +36,7 @@ export interface PassRequest {
 /** A pass in progress: one run a tenant, one fence a lane. Cancelled by the caller, or because it was lost. */
 export interface Pass {
   readonly passId: string;
+  readonly trigger: PassRequest['trigger'];
   readonly runs: readonly PlannedRun[];
   readonly fences: readonly Fence[];
   readonly signal: AbortSignal;
@@ -107,6 +108,7 @@ async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSig
   });
   return {
     passId,
+    trigger: request.trigger,
     runs,
     fences: tokens.map((token, index) => ({ passId, lane: index + 1, token })),
     signal: request.signal ? AbortSignal.any([request.signal, lost]) : lost,
@@ -197,6 +199,21 @@ async function close(
     return settled;
   });
   const bySweep = new Map(outcomes.map((outcome) => [outcome.sweepId, outcome]));
+  measureRuns(ctx, pass, settled, (sweepId) => (bySweep.get(sweepId) ?? otherwise).status);
   await tellEnd(pass, settled, (sweepId) => bySweep.get(sweepId) ?? otherwise);
   return settled;
+}
+
+function measureRuns(
+  { meter }: EngineContext,
+  { trigger, dryRun, runs }: Pass,
+  settled: readonly SettledRun[],
+  statusOf: (sweepId: string) => string,
+): void {
+  if (!meter) return;
+  const tenants = new Map(runs.map((run) => [run.sweepId, run.tenantId]));
+  for (const { sweepId, startedAt, settledAt } of settled) {
+    const seconds = Math.max(0, settledAt.getTime() - startedAt.getTime()) / 1000;
+    meter.run({ trigger, dryRun, status: statusOf(sweepId), tenantId: tenants.get(sweepId)!, seconds });
+  }
 }

@@ -106,6 +106,8 @@ async function mutate(ctx: EngineContext, pass: Pass, walk: MutatingWalk, facts:
   const counts = await inLedger(ctx, (tx) => countSelection(tx, selection, exclusions));
   const bySlice = new Map(counts.map((count) => [count.slice, leftOver(count, keyPaths)]));
   await record(ctx, pass, walk, (slice) => bySlice.get(slice));
+  const measured = { entity: walk.entry.entityName, strategy: walk.strategy };
+  for (const [slice, tally] of bySlice) ctx.meter?.leftOver(measured, walk.slices[slice]!.tenantId, tally);
   await tellSummaries(pass, walk, (slice, { sweepId }) => ({
     ...(bySlice.get(slice) ?? NOTHING),
     affected: affectedByRun.get(sweepId) ?? 0,

@@ -24,7 +24,7 @@ export interface DeadLetter {
 const DISCARDED = 'discarded: ';
 
 /** Somebody looked at it and said that nothing is to be done. */
-function isDiscarded(alias: string): Fragment {
+export function isDiscarded(alias: string): Fragment {
   return sql`pg_catalog.starts_with(${sql.id(alias)}.last_error, ${DISCARDED})`;
 }
 

@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { type Fragment, cohortTable, eq, millis } from './fragments.js';
+import { isDiscarded } from './dead-letters.js';
 import type { Executor } from './transaction.js';
 
 /** A row that was left alone, because a handler could not capture it. */
@@ -286,6 +287,34 @@ export async function scrubPayloads(
     )
     select pg_catalog.count(*) as cleared from cleared`.execute(tx);
   return Number(rows[0]!.cleared);
+}
+
+export interface QueueState {
+  readonly inFlight: number;
+  readonly pending: number;
+  /** Work that nobody tries any more, and nobody discarded. */
+  readonly deadLetters: number;
+  /** Age of the oldest work that is not done; 0 where there is none. */
+  readonly oldestSeconds: number;
+}
+
+/** How the queue stands, for whoever watches it. */
+export async function selectQueueState(tx: Executor, cohortSchema: string): Promise<QueueState> {
+  const { rows } = await sql<Record<keyof QueueState, string>>`
+    select pg_catalog.count(*) filter (where s.state ${eq} 'inFlight') as "inFlight",
+      pg_catalog.count(*) filter (where s.state ${eq} 'pending') as pending,
+      pg_catalog.count(*) filter (where s.state ${eq} 'deadLettered' and not ${isDiscarded('s')}) as "deadLetters",
+      coalesce(extract(epoch from pg_catalog.statement_timestamp() operator(pg_catalog.-)
+        pg_catalog.min(s.queued_at) filter (where s.state ${eq} ${UNSETTLED})), 0) as "oldestSeconds"
+    from ${cohortTable(cohortSchema, 'handlerStatus')} as s
+    where s.state ${eq} any ('{pending,inFlight,deadLettered}')`.execute(tx);
+  const { inFlight, pending, deadLetters, oldestSeconds } = rows[0]!;
+  return {
+    inFlight: Number(inFlight),
+    pending: Number(pending),
+    deadLetters: Number(deadLetters),
+    oldestSeconds: Math.max(0, Number(oldestSeconds)),
+  };
 }
 
 /** How much work is left, claimed or not. */

@@ -356,3 +356,12 @@ export async function countTooYoung(
   const [row] = rows;
   return { rows: Number(row!.count), oldest: fromMillis(row!.oldest) };
 }
+
+/** For how many seconds the oldest row of the selection has been due and free of holds; 0 where there is none. */
+export async function selectLongestOverdue(tx: Executor, selection: Selection): Promise<number> {
+  const { rows } = await sql<{ seconds: string | null }>`
+    select extract(epoch from pg_catalog.max(p.cutoff operator(pg_catalog.-) ${columnOf('t', selection.entry.anchor)})) as seconds
+    from (${tenantRows(selection)}) as p
+    join ${retainedTable(selection.entry)} as t on ${eligible(selection, { refused: [], keyPaths: [] })}`.execute(tx);
+  return Number(rows[0]!.seconds ?? 0);
+}

@@ -13,6 +13,7 @@ import {
   expireClaims,
   insertSkippedRows,
   scrubPayloads,
+  selectQueueState,
   settleWork,
 } from './handler-queue.js';
 import {
@@ -57,6 +58,7 @@ import {
   countTooYoung,
   isLocked,
   lockCandidates,
+  selectLongestOverdue,
   stillEligible,
 } from './selection.js';
 import { type Executor, selectNow } from './transaction.js';
@@ -264,6 +266,8 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'clear payloads': (tx) => clearPayloads(tx, 'retention', [{ sweepId: 's', rowDetailId: '1' }], false),
   'scrub payloads': (tx) =>
     scrubPayloads(tx, 'retention', { payloadRetentionMs: 1000, deadLetterPayloadRetentionMs: 0 }),
+  'select queue state': (tx) => selectQueueState(tx, 'retention'),
+  'longest overdue': (tx) => selectLongestOverdue(tx, selectionOf(NOTE, 'purge')),
   'count unsettled work': (tx) => countUnsettled(tx, 'retention'),
   'select dead letters': (tx) => selectDeadLetters(tx, 'retention', '0', 100),
   'lock dead letters': (tx) => lockForRequeue(tx, 'retention', ['1']),

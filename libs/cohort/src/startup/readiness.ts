@@ -2,6 +2,7 @@ import { type MikroORM, PostgreSqlDriver } from '@mikro-orm/postgresql';
 import { CohortConfigurationError, describeValue } from '../cohort.errors.js';
 import type { CohortOptions, ResolvedOptions } from '../cohort.options.js';
 import { Strategy } from '../domain/strategy.js';
+import type { Meter } from '../domain/meter.js';
 import type { TenantContext } from '../domain/tenant-context.js';
 import { RetentionRuleProvider } from '../domain/rule-provider.js';
 import { RetentionTenantSource } from '../domain/tenant-source.js';
@@ -17,6 +18,7 @@ import {
   unindexedKeys,
 } from '../engine/table-facts.js';
 import type { RetentionEntry } from '../registry/retention-entry.js';
+import { CohortMetrics } from '../metrics/cohort-metrics.js';
 import { buildRegistry, withEntries } from '../registry/retention-registry.js';
 import { RetentionSettings } from '../retention-settings.js';
 import { COHORT_TABLES } from '../schema/cohort-entities.js';
@@ -55,8 +57,13 @@ export class Readiness {
   #ready: Promise<EngineContext> | undefined;
   readonly settings: RetentionSettings;
 
+  readonly #meter: CohortMetrics | undefined;
+
   constructor(private readonly input: ReadinessInput) {
     this.settings = new RetentionSettings(input.options);
+    const { metrics } = this.settings.inForce;
+    // Once, and not at every attempt: a registry takes each name only once.
+    this.#meter = metrics ? new CohortMetrics(metrics) : undefined;
   }
 
   context(): Promise<EngineContext> {
@@ -69,15 +76,16 @@ export class Readiness {
 
   async #check(): Promise<EngineContext> {
     const problems: string[] = [];
-    const ctx = await checkTables(checkModel(this.input, this.settings), problems);
+    const ctx = await checkTables(checkModel(this.input, this.settings, this.#meter), problems);
     await checkSchema(ctx, this.settings.inForce, problems);
     if (problems.length > 0) throw new CohortConfigurationError(problems);
+    this.#meter?.watch(ctx);
     return ctx;
   }
 }
 
 /** Everything that needs no database. */
-function checkModel(input: ReadinessInput, live: RetentionSettings): EngineContext {
+function checkModel(input: ReadinessInput, live: RetentionSettings, meter: Meter | undefined): EngineContext {
   const { orm, options, logger, newId, findInstances, providers, probe, dispatchProbe } = input;
   const driver: object = orm.driver;
   if (!(driver instanceof PostgreSqlDriver)) {
@@ -114,7 +122,7 @@ function checkModel(input: ReadinessInput, live: RetentionSettings): EngineConte
   if (problems.length > 0 || !rules) throw new CohortConfigurationError(problems);
   return {
     ...{ orm, registry, rules, settings, tenants, factories, handlers, observers },
-    ...{ logger, newId, probe, dispatchProbe },
+    ...{ logger, newId, probe, dispatchProbe, meter },
   };
 }
 

@@ -10,7 +10,7 @@ import {
   renewLease,
   takeOverOccurrence,
 } from '../sql/occurrences.js';
-import { listTenants } from './list-tenants.js';
+import { listTenants } from '../engine/list-tenants.js';
 import { keepLease } from './slot-lease.js';
 
 export interface SlotContext extends EngineContext {

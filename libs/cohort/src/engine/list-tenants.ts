@@ -1,6 +1,6 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
 import { TENANTLESS, type TenantContext, requireTenant } from '../domain/tenant-context.js';
-import type { EngineContext } from '../engine/context.js';
+import type { EngineContext } from './context.js';
 import { tenantIdOf } from '../registry/retention-registry.js';
 
 /**
