@@ -4,6 +4,7 @@ import { TestServerMissingError, TestTemplateError } from './local-stack.errors.
 import { dropDatabase, lockKey, runVariables, withClient } from './test-server.js';
 
 export { TestServerMissingError, TestTemplateError };
+export { findFreePort } from './free-port.js';
 export { startTestServer, type TestServer } from './test-server.js';
 
 /** A database for one test file. */

@@ -1,3 +1,6 @@
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import { handlerOf, letLeasesAge, statusesOf } from '../support/handlers.js';
 import { openHost } from '../support/host.js';
@@ -77,6 +80,45 @@ describe('a dispatcher killed again and again', () => {
     120_000,
   );
 });
+
+// field case C32
+test('no blob outlives its row, nor a row its blob, whatever fails and whoever is killed', async () => {
+  const pick = numbersFrom(32);
+  const folder = await mkdtemp(join(tmpdir(), 'cohort-blobs-'));
+  try {
+    const host = await openHost({
+      ...notesHost,
+      options: { ...notesHost.options, sweepBatchSize: 50 },
+      providers: [
+        handlerOf(SessionNote, 'First', {
+          before: (note: SessionNote, { snapshot }) => void (snapshot['body'] = note.body),
+        }),
+      ],
+    });
+    await host.query('create table handled(id bigserial primary key, handler text, record_id text, fails bool)');
+    const ids = await addNotes(host, [
+      ...Array.from({ length: 200 }, () => ({})),
+      ...Array.from({ length: 5 }, () => ({ days: 1 })),
+    ]);
+    for (const id of ids) await writeFile(join(folder, id), 'pdf');
+    await host.sweep.sweep(ACME, NOW);
+    for (let round = 0; round < 5; round++) {
+      const child = startProgram(host, 'dispatcher', 'worked', pick(60), [folder]);
+      await messageOf(child);
+      await killProgram(child);
+      await nobodyInTransaction(host);
+      await letLeasesAge(host);
+    }
+    const last = startProgram(host, 'dispatcher', '', 0, [folder]);
+    expect(await messageOf(last)).toMatchObject({ settled: true });
+    const rows = await host.query<{ id: string }>('select id from session_notes');
+    expect((await readdir(folder)).sort()).toEqual(rows.map((row) => row.id).sort());
+    expect(rows).toHaveLength(5);
+    expect((await host.dispatcher.deadLetters()).items).toEqual([]);
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+}, 60_000);
 
 // field case C16; acceptance 435, 436
 describe('four processes with two-second slots', () => {

@@ -3,9 +3,11 @@ import { type INestApplicationContext, Logger, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { HealthCheckService, TerminusModule } from '@nestjs/terminus';
 import { type CohortOptions, RetentionHealthIndicator } from 'nestjs-cohort';
+import { longestOverdue } from '../../src/engine/overdue.js';
 import { type Host, openHost } from '../support/host.js';
-import { ACME, notesHost } from '../support/notes.js';
+import { ACME, NOW, notesHost } from '../support/notes.js';
 import { OURS } from '../support/schema.js';
+import { addNotes } from '../support/seed.js';
 import { workerOf } from '../support/worker.js';
 
 const open = (options: Partial<CohortOptions> = {}) =>
@@ -47,6 +49,23 @@ describe('the health of scheduled sweeps', () => {
       missedSlot: null,
       failures: 0,
     });
+  });
+
+  // field case C20 (b)
+  test('is down after three days without a worker, and what is overdue grows', async () => {
+    const host = await open();
+    const now = new Date();
+    await sweepSlots(host, [slotsBefore(now)[3]!]);
+    await addNotes(host, [{ days: 31 + (now.getTime() - NOW.getTime()) / -DAY }]);
+    expect(await look(host)).toMatchObject({ status: 'down', missedSlot: slotsBefore(now)[2]!.toISOString() });
+    const ctx = await host.readiness.context();
+    const days = await Promise.all(
+      [0, 1, 2, 3].map(async (day) => {
+        const overdue = await longestOverdue(ctx, new Date(now.getTime() + day * DAY), AbortSignal.timeout(10_000));
+        return Math.round((overdue.get('SessionNote')! * 1000) / DAY);
+      }),
+    );
+    expect(days).toEqual([1, 2, 3, 4]);
   });
 
   test('is down when slots keep failing, up again after one that did not', async () => {

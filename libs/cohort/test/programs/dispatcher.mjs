@@ -1,9 +1,12 @@
 // A process that does the handler work of session notes, writes each call down in the table handled, and stops for good at
-// a point of its choice. Arguments: url, Cohort's schema, point, how often to pass the point before stopping.
+// a point of its choice. Arguments: url, Cohort's schema, point, how often to pass the point before stopping, and a folder that
+// stands for a blob store, with a file a note, in which three calls of ten fail.
+import { rm } from 'node:fs/promises';
+import { join } from 'node:path';
 import { RetentionRowDispatcher, RowHandler } from 'nestjs-cohort';
 import { SessionNote, openHost, standAt } from './host.mjs';
 
-const [, , url, schema, point, passes] = process.argv;
+const [, , url, schema, point, passes, folder] = process.argv;
 let orm;
 
 async function write(name, { recordId, snapshot }, fails) {
@@ -20,6 +23,9 @@ class First {
     const fails = context.snapshot.body === 'poison';
     await write('First', context, fails);
     if (fails) throw new Error('poison');
+    if (folder === undefined) return;
+    if (Math.random() < 0.3) throw new Error('poison');
+    await rm(join(folder, context.recordId), { force: true });
   }
 }
 class Second {

@@ -15,9 +15,15 @@ afterEach(async () => {
 });
 
 /** Starts one of test/programs on the host's database. It is killed at the end of the test, if not before. */
-export function startProgram(host: Host, name: string, point = '', passes = 0): ChildProcess {
+export function startProgram(
+  host: Host,
+  name: string,
+  point = '',
+  passes = 0,
+  more: readonly string[] = [],
+): ChildProcess {
   const program = fileURLToPath(new URL(`../programs/${name}.mjs`, import.meta.url));
-  const child = fork(program, [host.url, SCHEMA, point, String(passes)], {
+  const child = fork(program, [host.url, SCHEMA, point, String(passes), ...more], {
     execArgv: [],
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
