@@ -1,10 +1,12 @@
 import 'reflect-metadata';
+import { join } from 'node:path';
 import { EntityManager } from '@mikro-orm/postgresql';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Command } from 'commander';
 import { createRecordStore } from './app.module.js';
 import { openDatabase } from './database/open-database.js';
 import { migrate } from './database/orm-options.js';
+import { InvoiceDocuments } from './invoices/invoice-documents.js';
 import { countShop } from './loading/count-shop.js';
 import { type ShopOptions, openShop, withShopOptions } from './loading/shop-source.js';
 import { storeShop } from './loading/store-shop.js';
@@ -13,17 +15,24 @@ import { fail } from './terminal/fail.js';
 import { StoppedError, stopSignal } from './terminal/stop-signal.js';
 import { retentionTable } from './terminal/table.js';
 
-/** `npm start`: the record store on its database, swept once, then running until it is told to stop. */
+/** At three every night, UTC. */
+const NIGHTLY = '0 3 * * *';
+
+function documentsFolder(env: NodeJS.ProcessEnv): string {
+  return join(env.DATA_DIR || '.data', 'invoices');
+}
+
+/** `npm start`: the record store on its database, swept once and then every night, until it is told to stop. */
 async function start(options: ShopOptions, signal: AbortSignal): Promise<void> {
   const database = await openDatabase(process.env);
   try {
     console.log(`Database: ${database.place}`);
     for (const name of await migrate(database.url)) console.log(`Applied migration ${name}.`);
-    const app = await createRecordStore(database.url);
+    const app = await createRecordStore(database.url, { documents: documentsFolder(process.env), schedule: NIGHTLY });
     try {
-      await loadIfEmpty(app.get(EntityManager), options);
+      await loadIfEmpty(app, options);
       await sweepOnce(app, signal);
-      console.log('The record store is running. Ctrl-C stops it.');
+      console.log('The record store is running and sweeps every night at 03:00 UTC. Ctrl-C stops it.');
       await untilStopped(signal);
     } finally {
       await app.close();
@@ -33,7 +42,8 @@ async function start(options: ShopOptions, signal: AbortSignal): Promise<void> {
   }
 }
 
-async function loadIfEmpty(em: EntityManager, options: ShopOptions): Promise<void> {
+async function loadIfEmpty(app: INestApplicationContext, options: ShopOptions): Promise<void> {
+  const em = app.get(EntityManager);
   const before = await countShop(em);
   if (before.customers > 0) {
     console.log(`The store has ${before.customers} customers already; nothing was loaded.`);
@@ -44,6 +54,7 @@ async function loadIfEmpty(em: EntityManager, options: ShopOptions): Promise<voi
     return;
   }
   await storeShop(em, await openShop(options, new Date()));
+  await app.get(InvoiceDocuments).writeAll();
   const { customers, invoices, invoiceLines } = await countShop(em);
   console.log(`Loaded ${customers} customers, ${invoices} invoices, ${invoiceLines} invoice lines.`);
 }
@@ -54,7 +65,7 @@ async function sweepOnce(app: INestApplicationContext, signal: AbortSignal): Pro
   for (const failure of failures) console.error(`Sweep failed: ${failure}`);
 }
 
-/** A signal handler alone keeps no process alive, and so far nothing listens. */
+/** A signal handler alone keeps no process alive, and nothing listens. */
 async function untilStopped(signal: AbortSignal): Promise<void> {
   const alive = setInterval(() => undefined, 2 ** 30);
   await new Promise<void>((resolve) => {

@@ -39,11 +39,28 @@ describe('npm run demo', () => {
     const { code, stdout } = await demo([...SMALL, '--json']);
     const result = JSON.parse(stdout) as DemoResult;
     expect(code).toBe(0);
-    expect(Object.keys(result)).toEqual(['now', 'preview', 'sweep', 'remaining', 'erasure', 'ledger']);
+    expect(Object.keys(result)).toEqual([
+      'now',
+      'preview',
+      'sweep',
+      'remaining',
+      'erasure',
+      'documents',
+      'events',
+      'ledger',
+    ]);
     expect(result.now).toBe('2026-11-30T00:00:00.000Z');
     expect(result.ledger).toEqual({ runs: 3, summaries: 9, succeeded: 3 });
     expect(Object.keys(result.remaining)).toEqual(['customers', 'invoices', 'invoiceLines', 'anonymisedCustomers']);
     expect(result.remaining.customers).toBe(12);
+    // A handler removes the PDF of each invoice that went, and of no other.
+    const gone = result.sweep.filter((row) => row.entity === 'Invoice').reduce((sum, row) => sum + row.affected, 0);
+    expect(gone).toBeGreaterThan(0);
+    expect(result.documents).toEqual({
+      before: result.remaining.invoices + gone,
+      after: result.remaining.invoices,
+    });
+    expect(result.events).toMatchObject({ started: 3, completed: 3, entitySummary: 9 });
     expect(result.preview).toHaveLength(9);
     for (const row of [...result.preview, ...result.sweep]) {
       expect(row).toEqual({

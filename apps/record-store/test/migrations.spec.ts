@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { MikroORM } from '@mikro-orm/postgresql';
 import { type TestDatabase, createTestDatabase } from 'local-stack/testing';
 import { CohortConfigurationError } from 'nestjs-cohort';
+import { temporaryFolder } from './support/temporary-folder.js';
 import { createRecordStore } from '../src/app.module.js';
 import { migrate, ormOptions } from '../src/database/orm-options.js';
 
@@ -52,9 +53,11 @@ describe('the migrations of the record store', () => {
   test('are what a fresh database lacks for the store to start on', async () => {
     const fresh = await createTestDatabase({ name: 'fresh' });
     try {
-      await expect(createRecordStore(fresh.url)).rejects.toThrow(CohortConfigurationError);
+      await expect(createRecordStore(fresh.url, { documents: await temporaryFolder() })).rejects.toThrow(
+        CohortConfigurationError,
+      );
       expect(await migrate(fresh.url)).not.toEqual([]);
-      const app = await createRecordStore(fresh.url);
+      const app = await createRecordStore(fresh.url, { documents: await temporaryFolder() });
       await app.close();
     } finally {
       await fresh.drop();

@@ -11,6 +11,7 @@ export interface DemoReport {
   held(holds: readonly HoldOption[], rows: readonly RetentionRow[]): void;
   swept(rows: readonly RetentionRow[], remaining: ShopCounts, dryRun: boolean): void;
   erased(rows: readonly ErasureRow[], dryRun: boolean): void;
+  cleaned(before: number, after: number, events: Readonly<Record<string, number>>): void;
   recorded(runs: readonly LedgerRunWithSummaries[]): void;
 }
 
@@ -20,6 +21,7 @@ export const silentReport: DemoReport = {
   held: () => undefined,
   swept: () => undefined,
   erased: () => undefined,
+  cleaned: () => undefined,
   recorded: () => undefined,
 };
 
@@ -53,6 +55,13 @@ export const humanReport: DemoReport = {
     print(
       dryRun ? 'Dry run of the erasure: counted, nothing changed' : 'Erasure',
       concerned.length === 0 ? 'Nothing is held about this person.' : erasureTable(concerned),
+    );
+  },
+  cleaned(before, after, events) {
+    const told = Object.entries(events).map(([type, count]) => `${count} ${type}`);
+    print(
+      'Cleaned up',
+      `PDFs of invoices: ${before} before, ${after} after. The observer was told: ${told.join(', ')}.`,
     );
   },
   recorded(runs) {

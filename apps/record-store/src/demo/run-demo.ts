@@ -1,10 +1,12 @@
 import { EntityManager } from '@mikro-orm/postgresql';
-import { RetentionHolds, RetentionLedger } from 'nestjs-cohort';
+import { RetentionHolds, RetentionLedger, RetentionRowDispatcher } from 'nestjs-cohort';
 import { createRecordStore } from '../app.module.js';
 import { migrate } from '../database/orm-options.js';
+import { InvoiceDocuments } from '../invoices/invoice-documents.js';
 import { type ShopCounts, countShop } from '../loading/count-shop.js';
 import type { ShopRecords } from '../loading/shop-records.js';
 import { storeShop } from '../loading/store-shop.js';
+import { RetentionJournal } from '../retention/retention-journal.js';
 import { type ErasureRow, type RetentionRow, ShopRetention } from '../retention/shop-retention.js';
 import type { DemoOptions } from './demo-options.js';
 import { type DemoReport, humanReport, silentReport } from './demo-report.js';
@@ -13,6 +15,8 @@ import { type LedgerCounts, countLedger, readLedger } from './read-ledger.js';
 
 export interface DemoInput {
   readonly url: string;
+  /** An empty folder for the invoices' PDFs. */
+  readonly documents: string;
   readonly shop: Iterable<ShopRecords>;
   readonly options: DemoOptions;
   readonly signal: AbortSignal;
@@ -25,6 +29,10 @@ export interface DemoResult {
   readonly sweep: readonly RetentionRow[];
   readonly remaining: ShopCounts;
   readonly erasure: readonly ErasureRow[];
+  /** PDFs of invoices, before and after. */
+  readonly documents: { readonly before: number; readonly after: number };
+  /** What the observer was told, by type. */
+  readonly events: Readonly<Record<string, number>>;
   readonly ledger: LedgerCounts;
 }
 
@@ -34,16 +42,19 @@ export interface DemoOutcome {
 }
 
 /** The demo on an empty database: migrate, load, preview, hold, sweep, erase, read the ledger. */
-export async function runDemo({ url, shop, options, signal }: DemoInput): Promise<DemoOutcome> {
+export async function runDemo({ url, documents: folder, shop, options, signal }: DemoInput): Promise<DemoOutcome> {
   const report: DemoReport = options.json ? silentReport : humanReport;
   await migrate(url);
   signal.throwIfAborted();
-  const app = await createRecordStore(url);
+  const app = await createRecordStore(url, { documents: folder });
   try {
     const em = app.get(EntityManager);
     const retention = app.get(ShopRetention);
     const { now, dryRun = false } = options;
+    const documents = app.get(InvoiceDocuments);
     await storeShop(em, shop);
+    await documents.writeAll();
+    const before = await documents.count();
     signal.throwIfAborted();
     const holds = await resolveHolds(em, options.hold);
     report.loaded(await countShop(em), now);
@@ -68,10 +79,25 @@ export async function runDemo({ url, shop, options, signal }: DemoInput): Promis
       report.erased(erasure, dryRun);
     }
 
+    await app.get(RetentionRowDispatcher).flush({ signal });
+    const after = await documents.count();
+    const events = app.get(RetentionJournal).counts();
+    report.cleaned(before, after, events);
+
     const runs = await readLedger(app.get(RetentionLedger));
     report.recorded(runs);
     const ledger = countLedger(runs);
-    return { result: { now: now.toISOString(), preview, sweep, remaining, erasure, ledger }, failures };
+    const result = {
+      now: now.toISOString(),
+      preview,
+      sweep,
+      remaining,
+      erasure,
+      documents: { before, after },
+      events,
+      ledger,
+    };
+    return { result, failures };
   } finally {
     await app.close();
   }

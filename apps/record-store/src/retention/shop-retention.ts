@@ -1,4 +1,3 @@
-import { EntityManager } from '@mikro-orm/postgresql';
 import { Injectable } from '@nestjs/common';
 import {
   type EntityErasureCount,
@@ -9,9 +8,8 @@ import {
   RetentionPreview,
   RetentionSweep,
   type RetentionSweepResult,
-  TenantContext,
 } from 'nestjs-cohort';
-import { Customer } from '../customers/customer.js';
+import { ShopTenants } from './shop-tenants.js';
 
 /** What happened, or would happen, to one entity of one tenant. */
 export type RetentionRow = Pick<
@@ -38,7 +36,7 @@ export interface SweepOutcome {
 @Injectable()
 export class ShopRetention {
   constructor(
-    private readonly em: EntityManager,
+    private readonly shop: ShopTenants,
     private readonly previews: RetentionPreview,
     private readonly sweeps: RetentionSweep,
     private readonly erasures: RetentionErasure,
@@ -46,7 +44,7 @@ export class ShopRetention {
 
   async preview(now: Date, signal?: AbortSignal): Promise<RetentionRow[]> {
     const rows: RetentionRow[] = [];
-    for (const tenant of await this.tenants()) {
+    for (const tenant of await this.shop.tenants()) {
       const { counts } = await this.previews.preview(tenant, now, { signal });
       rows.push(...counts.map(toRow));
     }
@@ -59,7 +57,7 @@ export class ShopRetention {
   ): Promise<SweepOutcome> {
     const rows: RetentionRow[] = [];
     const failures: string[] = [];
-    for await (const result of this.sweeps.sweepMany(await this.tenants(), now, options)) {
+    for await (const result of this.sweeps.sweepMany(await this.shop.tenants(), now, options)) {
       rows.push(...result.counts.map(toRow));
       failures.push(...failureOf(result));
     }
@@ -75,23 +73,12 @@ export class ShopRetention {
     const rows: ErasureRow[] = [];
     const failures: string[] = [];
     const { dryRun = false, ...rest } = options;
-    for (const tenant of await this.tenants()) {
+    for (const tenant of await this.shop.tenants()) {
       const result = await this.erasures.erase(tenant, new ErasureScope(identifiers, { dryRun }), now, rest);
       rows.push(...result.counts.map(toErasureRow));
       failures.push(...failureOf(result));
     }
     return { rows: rows.sort(byTenantAndEntity), failures };
-  }
-
-  /** Every representative with customers; invoices and lines are always those of a customer. */
-  private async tenants(): Promise<TenantContext[]> {
-    const representatives = await this.em
-      .fork()
-      .createQueryBuilder(Customer)
-      .select('representative', true)
-      .orderBy({ representative: 'asc' })
-      .execute<{ representative: string }[]>();
-    return representatives.map(({ representative }) => new TenantContext(representative));
   }
 }
 
