@@ -7,7 +7,7 @@ class Memo {}
 const IDENTITY = 'B7316DF4-7db5-46ad-aea7-f65c4b430f73';
 
 describe('@RowHandler', () => {
-  // acceptance 1, 370
+  // acceptance 1, 74, 370
   test('keeps what each class says of each entity', () => {
     @RowHandler(Note, { phase: 'afterSweepSettled' })
     @RowHandler(Memo, { identity: IDENTITY, priority: -1 })

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import { sweepCutoff } from './cutoff.js';
+import { erasureCutoff, legalMinimumEnds, sweepCutoff } from './cutoff.js';
 import { MIN_INSTANT } from './instant.js';
 import { RetentionRule } from './retention-rule.js';
 
@@ -41,5 +41,36 @@ describe('sweepCutoff', () => {
   test('saturates at the earliest instant for either period', () => {
     expect(cutoff('P9999Y').at).toEqual(MIN_INSTANT);
     expect(cutoff('P1D', 'P9999Y')).toEqual({ at: MIN_INSTANT, period: 'P9999Y' });
+  });
+});
+
+describe('erasureCutoff', () => {
+  const ofErasure = (legalMin?: string) =>
+    erasureCutoff(new RetentionRule({ period: 'P50Y', strategy: 'purge', legalMin }), NOW);
+
+  // acceptance 27, 28; ERA-06
+  test('is by the legal minimum alone, and only by one that is positive', () => {
+    expect(ofErasure('P6Y')).toEqual({ at: new Date('2020-03-31T12:00:00.000Z'), period: 'P6Y' });
+    expect(ofErasure('PT1S')).toEqual({ at: new Date('2026-03-31T11:59:59.000Z'), period: 'PT1S' });
+    expect(ofErasure('P0D')).toEqual({ at: null, period: 'P0D' });
+    expect(ofErasure()).toEqual({ at: null, period: 'P0D' });
+  });
+
+  // acceptance 29
+  test('stays within what an instant can be', () => {
+    expect(ofErasure('P9999Y').at).toEqual(MIN_INSTANT);
+  });
+
+  test.each([
+    ['2024-02-29T00:00:00.000Z', 'P1Y'],
+    ['2026-01-31T00:00:00.000Z', 'P1M'],
+    ['2026-03-31T23:59:59.999Z', 'P6M'],
+  ])('has passed %s by the first instant at which %s ends, and not long before', (anchor, legalMin) => {
+    const end = legalMinimumEnds(new Date(anchor), legalMin);
+    const rule = new RetentionRule({ period: 'P0D', strategy: 'purge', legalMin });
+    expect(erasureCutoff(rule, end).at!.getTime()).toBeGreaterThan(Date.parse(anchor));
+    expect(erasureCutoff(rule, new Date(end.getTime() - 4 * 86_400_000)).at!.getTime()).toBeLessThanOrEqual(
+      Date.parse(anchor),
+    );
   });
 });

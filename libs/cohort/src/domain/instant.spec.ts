@@ -11,7 +11,7 @@ describe('requireInstant', () => {
     },
   );
 
-  // DOM-16: an offset is part of a text, a Date is an instant
+  // acceptance 367, DOM-16: an offset is part of a text, a Date is an instant
   test('takes an instant that was written with an offset', () => {
     expect(requireInstant(new Date('2026-06-30T13:00:00+01:00'), 'now').toISOString()).toEqual(
       '2026-06-30T12:00:00.000Z',

@@ -34,7 +34,7 @@ const countOf = (result: RetentionSweepResult, entity = 'SessionNote') =>
   result.counts.find((each) => each.entity === entity);
 
 describe('a handled sweep', () => {
-  // acceptance 381, 383, 385, 411; HDL-01, HDL-02, HDL-03, HDL-05
+  // acceptance 72, 74, 381, 383, 385, 411; HDL-01, HDL-02, HDL-03, HDL-05
   test('shows each row to its handlers, by priority, oldest row first, and queues them in that order', async () => {
     const order: string[] = [];
     const handlers = [
@@ -87,7 +87,7 @@ describe('a handled sweep', () => {
     expect(await countRows(host, `${OURS}.sweep_row_handler_status`, equalTimes)).toBe(8);
   });
 
-  // acceptance 392, 255, 399
+  // acceptance 270, 392, 255, 399
   test('soft-deletes and anonymises under handlers, and factories get what the application would', async () => {
     const seen: unknown[] = [];
     class FirstLetter implements AnonymiseFactory {

@@ -55,7 +55,7 @@ const onlyNotes = (rules: RetentionRuleProvider): Partial<HostOptions> => ({
 const many = (count: number) => Array.from({ length: count }, () => ({}));
 
 describe('a sweep', () => {
-  // acceptance 221, 239, 288, 449; SWP-04, SWP-36, SWP-38
+  // acceptance 221, 239, 288, 449, 457; SWP-04, SWP-36, SWP-38
   test('reaches the tenant’s due rows alone, each strategy in its own way', async () => {
     const host = await open();
     await addNotes(host, [{ days: 31 }, { days: 29 }, { days: null }, { tenant: 'globex' }]);

@@ -803,7 +803,7 @@ const subjects: Case[] = [
     ],
     problems: ["Note: 'email' is marked @ErasureSubject, but not mapped to one column of the table."],
   },
-  // VAL-72
+  // VAL-72, acceptance 322
   {
     title: 'subjects of one kind in columns of different types',
     entities: () => [

@@ -92,7 +92,7 @@ describe('a right model on a migrated database', () => {
     expect(await entryNames(host)).toHaveLength(3);
   });
 
-  // acceptance 134
+  // acceptance 134, 329
   test('starts only if it fits every strategy that a provider declares', async () => {
     const host = await open({
       entities: [anonymisable()],

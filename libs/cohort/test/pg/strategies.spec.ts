@@ -65,7 +65,7 @@ describe('preview', () => {
   });
 });
 
-// acceptance 235, 237; SWP-35
+// acceptance 235, 237, 452; SWP-35
 test('soft deletion flags and stamps what is due, once', async () => {
   const host = await open(softDeletable({ properties: { isDeleted: { type: 'boolean', default: false } } }), {
     period: 'P30D',
@@ -102,7 +102,7 @@ test('soft deletion by a date alone stamps it, once', async () => {
   expect((await host.sweep.sweep(ACME, NOW)).counts[0]).toMatchObject({ affected: 0 });
 });
 
-// acceptance 241; ANON-02
+// acceptance 241, 452; ANON-02
 test('anonymising never touches a row again, whatever was written to it since', async () => {
   const host = await open(anonymisable({ properties: { email: textOrNull } }), {
     period: 'P30D',
