@@ -1,6 +1,7 @@
-import { RetentionSweep } from 'nestjs-cohort';
+import { RetentionRowDispatcher, RetentionSweep } from 'nestjs-cohort';
 import { startCohortHost } from './cohort-host.js';
 import { withClient, withDatabase } from './database.js';
+import { NoHandler } from './jobs.js';
 import type { BenchOptions } from './options.js';
 import { type Report, isReached, toText } from './report.js';
 import { measure } from './runner.js';
@@ -21,7 +22,13 @@ async function measureAll(url: string, options: BenchOptions): Promise<Report> {
   try {
     return await withClient(url, async (client) => {
       const { rows } = await client.query<{ server_version: string }>('show server_version');
-      const world = { client, sweep: host.get(RetentionSweep) };
+      const world = {
+        client,
+        url,
+        sweep: host.get(RetentionSweep),
+        dispatcher: host.get(RetentionRowDispatcher),
+        handler: host.get(NoHandler),
+      };
       const results = [];
       for (const row of options.rows) {
         const measurement = await measure(row, world, options);

@@ -43,7 +43,9 @@ export function readOptions(argv: readonly string[]): BenchOptions {
     ...(index === undefined ? {} : { index: index === 'none' ? null : index }),
   };
   return {
-    rows: ROWS.filter((row) => only?.includes(row.name) ?? true).map((row) => ({ ...row, ...overrides })),
+    rows: ROWS.filter((row) => only?.includes(row.name) ?? true).map((row) =>
+      row.kind === 'purge' ? { ...row, ...overrides } : row,
+    ),
     // Fewer could not carry the holds.
     tableRows: wholeNumber('rows', values.rows, 1000),
     rounds: wholeNumber('rounds', values.rounds, 1),

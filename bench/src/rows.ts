@@ -1,4 +1,6 @@
 import { deleteUnbounded } from './contenders/delete-unbounded.js';
+import { dispatchHandlers, queueHandlers } from './contenders/dispatch-handlers.js';
+import { queueJobs, runGraphile } from './contenders/run-graphile.js';
 import { sweepLocked } from './contenders/sweep-locked.js';
 import { sweepPorted } from './contenders/sweep-ported.js';
 import type { TableShape, World } from './world.js';
@@ -7,7 +9,8 @@ import type { TableShape, World } from './world.js';
 export type Contender = (world: World) => Promise<number>;
 
 /** One line of the table: how much faster A is than B on the same rows. */
-export interface BenchRow extends TableShape {
+export interface PurgeRow extends TableShape {
+  readonly kind: 'purge';
   readonly name: string;
   readonly a: readonly [label: string, contender: Contender];
   readonly b: readonly [label: string, contender: Contender];
@@ -17,8 +20,23 @@ export interface BenchRow extends TableShape {
 
 const ANCHOR_INDEX = 'tenant_id, created_at';
 
+/** Queues work for so many rows. */
+export type Queue = (world: World, count: number) => Promise<void>;
+
+/** How much faster A does queued work than B does as much of its own. */
+export interface WorkRow {
+  readonly kind: 'work';
+  readonly name: string;
+  readonly a: readonly [label: string, queue: Queue, contender: Contender];
+  readonly b: readonly [label: string, queue: Queue, contender: Contender];
+  readonly wanted: number | null;
+}
+
+export type BenchRow = PurgeRow | WorkRow;
+
 export const ROWS: readonly BenchRow[] = [
   {
+    kind: 'purge',
     name: 'locked-vs-ported',
     a: ['purge, locked batches', sweepLocked],
     b: ['purge, ported algorithm', sweepPorted],
@@ -27,11 +45,19 @@ export const ROWS: readonly BenchRow[] = [
     index: ANCHOR_INDEX,
   },
   {
+    kind: 'purge',
     name: 'locked-vs-delete',
     a: ['purge, locked batches', sweepLocked],
     b: ['one unbounded DELETE', deleteUnbounded],
     wanted: null,
     tenants: 20,
     index: ANCHOR_INDEX,
+  },
+  {
+    kind: 'work',
+    name: 'handlers-vs-graphile',
+    a: ['row handlers', queueHandlers, dispatchHandlers],
+    b: ['graphile-worker jobs', queueJobs, runGraphile],
+    wanted: 1,
   },
 ];

@@ -1,4 +1,4 @@
-import type { BenchRow, Contender } from './rows.js';
+import type { BenchRow, Contender, PurgeRow, WorkRow } from './rows.js';
 import { type World, loadSource, refill, tenantIds, verify } from './world.js';
 
 export interface Side {
@@ -23,14 +23,23 @@ export interface Measurement {
   readonly wanted: number | null;
 }
 
-/** Measures one row: A B A B, each on a fresh copy of the same table. Throws when a side leaves anything but the right rows. */
-export async function measure(
-  row: BenchRow,
-  { client, sweep }: Omit<World, 'tenantIds'>,
-  { tableRows, rounds }: { readonly tableRows: number; readonly rounds: number },
-): Promise<Measurement> {
+export type WorldOfRow = Omit<World, 'tenantIds'>;
+
+interface Size {
+  readonly tableRows: number;
+  readonly rounds: number;
+}
+
+/** Measures one row: A B A B, each from the same state. Throws when a side does anything but what it should. */
+export function measure(row: BenchRow, world: WorldOfRow, size: Size): Promise<Measurement> {
+  return row.kind === 'purge' ? measurePurge(row, world, size) : measureWork(row, world, size);
+}
+
+/** Each on a fresh copy of the same table. */
+async function measurePurge(row: PurgeRow, given: WorldOfRow, { tableRows, rounds }: Size): Promise<Measurement> {
+  const { client } = given;
   const expected = await loadSource(client, tableRows, row);
-  const world: World = { client, sweep, tenantIds: tenantIds(row.tenants) };
+  const world: World = { ...given, tenantIds: tenantIds(row.tenants) };
   const time = async ([label, contender]: readonly [string, Contender]) => {
     await refill(client, row);
     const started = performance.now();
@@ -39,23 +48,52 @@ export async function measure(
     await verify(client, label, removed, expected);
     return elapsed;
   };
-  const a: number[] = [];
-  const b: number[] = [];
-  for (let round = 0; round < rounds; round++) {
-    a.push(await time(row.a));
-    b.push(await time(row.b));
-  }
-  const sides = { a: toSide(row.a[0], a), b: toSide(row.b[0], b) };
-  return {
-    name: row.name,
-    tenants: row.tenants,
-    index: row.index,
-    removed: expected.removed,
-    held: expected.held,
-    ...sides,
-    ratio: sides.b.median / sides.a.median,
-    wanted: row.wanted,
+  const sides = await alternate(
+    row,
+    rounds,
+    () => time(row.a),
+    () => time(row.b),
+  );
+  return { ...sides, tenants: row.tenants, index: row.index, removed: expected.removed, held: expected.held };
+}
+
+/** Work is much slower than purging: so much of it as keeps a round as long. */
+const ROWS_PER_WORK = 50;
+
+async function measureWork(row: WorkRow, given: WorldOfRow, { tableRows, rounds }: Size): Promise<Measurement> {
+  const world: World = { ...given, tenantIds: tenantIds(1) };
+  const count = Math.ceil(tableRows / ROWS_PER_WORK);
+  const time = async ([label, queue, contender]: WorkRow['a']) => {
+    await queue(world, count);
+    const started = performance.now();
+    const done = await contender(world);
+    const elapsed = performance.now() - started;
+    if (done !== count) throw new Error(`${label}: ${done} calls; wanted: ${count}.`);
+    return elapsed;
   };
+  const sides = await alternate(
+    row,
+    rounds,
+    () => time(row.a),
+    () => time(row.b),
+  );
+  return { ...sides, tenants: 1, index: null, removed: count, held: 0 };
+}
+
+async function alternate(
+  { name, a: [labelOfA], b: [labelOfB], wanted }: BenchRow,
+  rounds: number,
+  timeA: () => Promise<number>,
+  timeB: () => Promise<number>,
+) {
+  const timesOfA: number[] = [];
+  const timesOfB: number[] = [];
+  for (let round = 0; round < rounds; round++) {
+    timesOfA.push(await timeA());
+    timesOfB.push(await timeB());
+  }
+  const [a, b] = [toSide(labelOfA, timesOfA), toSide(labelOfB, timesOfB)];
+  return { name, a, b, ratio: b.median / a.median, wanted };
 }
 
 function toSide(label: string, times: readonly number[]): Side {

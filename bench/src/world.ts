@@ -1,5 +1,6 @@
-import type { RetentionSweep } from 'nestjs-cohort';
+import type { RetentionRowDispatcher, RetentionSweep } from 'nestjs-cohort';
 import type pg from 'pg';
+import type { NoHandler } from './jobs.js';
 import { CUTOFF, DAYS, FIRST_DAY, NOTE_ID } from './notes.js';
 
 /** How the table of a row looks. */
@@ -12,7 +13,11 @@ export interface TableShape {
 /** All that a contender may use: one connection of its own, or the library as an application has it. */
 export interface World {
   readonly client: pg.Client;
+  /** The database that it all is in. */
+  readonly url: string;
   readonly sweep: RetentionSweep;
+  readonly dispatcher: RetentionRowDispatcher;
+  readonly handler: NoHandler;
   readonly tenantIds: readonly string[];
 }
 

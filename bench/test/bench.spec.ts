@@ -22,8 +22,10 @@ describe('the bench', () => {
   test('measures every row and prints one JSON object', async () => {
     const { exitCode, text } = await run('--rows', '2000', '--rounds', '1', '--json');
 
-    const report = JSON.parse(text) as Report;
+    const report = JSON.parse(text) as Report & { results: Report['results'][number][] };
     expect(exitCode).toBe(0);
+    const work = report.results.pop();
+    expect(work).toMatchObject({ name: 'handlers-vs-graphile', tenants: 1, removed: 40, wanted: 1 });
     expect(report).toMatchObject({ rows: 2000, rounds: 1 });
     expect(report.results.map(({ name, tenants, wanted }) => ({ name, tenants, wanted }))).toEqual([
       { name: 'locked-vs-ported', tenants: 20, wanted: 1.5 },
