@@ -1,0 +1,134 @@
+import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import pg from 'pg';
+import { verifyEvidence } from '../src/evidence/verify-evidence.js';
+import { runSql } from '../src/platform/sql.js';
+import { openGovernance } from './support/governance.js';
+
+describe('evidence', () => {
+  let world: Awaited<ReturnType<typeof openGovernance>>;
+  beforeEach(async () => {
+    world = await openGovernance({ pool: 20 });
+  });
+  afterEach(() => world.close());
+
+  const entry = (payload: Record<string, unknown> = { n: 1 }) => ({ kind: 'test', orderId: null, actor: 'a', payload });
+  const append = (tenant: string, ...payloads: Record<string, unknown>[]) =>
+    world.database.inTenant(tenant, (em) => world.evidence.append(em, tenant, payloads.map(entry)));
+  const breaks = async () => (await verifyEvidence(world.database)).breaks;
+  const refusal = (statement: string) =>
+    world.database
+      .asPlatform((em) => runSql(em, statement))
+      .then(
+        () => 'done',
+        (error: { message: string }) => error.message,
+      );
+
+  /** As someone who owns the server and switches the triggers off. */
+  const tamper = async (statement: string) => {
+    const owner = new pg.Client(world.ownerUrl);
+    await owner.connect();
+    try {
+      await owner.query(`set session_replication_role = replica; ${statement}`);
+    } finally {
+      await owner.end();
+    }
+  };
+
+  // field case C42
+  test('of twenty writers at once is one whole chain', async () => {
+    const writers = Array.from({ length: 20 }, async (_, writer) => {
+      for (let n = 0; n < 25; n++) await append('acme', ...Array.from({ length: 10 }, (_, m) => ({ writer, n, m })));
+    });
+    await Promise.all(writers);
+    expect(await verifyEvidence(world.database)).toEqual({ chains: 1, entries: 5000, breaks: [] });
+  });
+
+  // field case C42
+  test.each([
+    ['a payload', `update EVIDENCE set payload = '{"n": 2}' where tenant_id = 'acme' and seq = 3`, '3', /payload/],
+    ['an actor', `update EVIDENCE set actor = 'b' where tenant_id = 'acme' and seq = 3`, '3', /actor/],
+    ['a time', `update EVIDENCE set at = at + interval '1 us' where tenant_id = 'acme' and seq = 4`, '4', /time/],
+    ['a kind', `update EVIDENCE set kind = 'toast' where tenant_id = 'acme' and seq = 2`, '2', /kind/],
+    ['a digest', `update EVIDENCE set hash = 'x' where tenant_id = 'acme' and seq = 2`, '2', /digests/],
+    ['the last entry', `delete from EVIDENCE where tenant_id = 'acme' and seq = 5`, '4', /knows 5/],
+    ['an entry between', `delete from EVIDENCE where tenant_id = 'acme' and seq = 3`, '4', /entry 3 is missing/],
+    ['the first entry', `delete from EVIDENCE where tenant_id = 'acme' and seq = 1`, '2', /entry 1 is missing/],
+    ['every entry', `delete from EVIDENCE where tenant_id = 'acme'`, '5', /every entry/],
+    ['the head', `delete from EVIDENCE_heads where tenant_id = 'acme'`, '0', /head/],
+    [
+      'the last two entries, and told the head',
+      `delete from EVIDENCE where tenant_id = 'acme' and seq > 3;
+       update EVIDENCE_heads set last_seq = 3 where tenant_id = 'acme'`,
+      '3',
+      /not the last/,
+    ],
+  ])('shows that somebody altered or removed %s', async (_, statement, seq, what) => {
+    await append('acme', { n: 1 }, { n: 2 }, { n: 3 }, { n: 4 }, { n: 5 });
+    await append('globex', { n: 1 });
+    expect(await breaks()).toEqual([]);
+    await tamper(statement.replaceAll('EVIDENCE', 'data_foundations.evidence'));
+    const [found, ...others] = await breaks();
+    expect(found).toMatchObject({ tenantId: 'acme', seq });
+    expect(found?.what).toMatch(what);
+    expect(others).toEqual([]);
+  });
+
+  test('is refused every change by SQL, also to the platform role', async () => {
+    await append('acme', { n: 1 }, { n: 2 });
+    expect(await refusal(`update data_foundations.evidence set kind = 'x'`)).toMatch(/append-only/);
+    expect(await refusal(`update data_foundations.evidence set actor = null, payload = null`)).toMatch(
+      /append-only|check/,
+    );
+    expect(await refusal(`delete from data_foundations.evidence`)).toMatch(/append-only/);
+    expect(await refusal(`update data_foundations.evidence_heads set last_seq = 1`)).toMatch(/only move forward/);
+    expect(await refusal(`truncate data_foundations.evidence`)).toMatch(/permission denied|append-only/);
+    expect(await breaks()).toEqual([]);
+  });
+
+  test('that is redacted keeps its chain, says so itself, and tells nothing any more', async () => {
+    await append('acme', { who: 'marker' }, { n: 2 });
+    const why = { kind: 'evidence-redacted', orderId: null, actor: 'GovernanceHost', payload: {} };
+    expect(await world.database.asPlatform((em) => world.evidence.redact(em, 'acme', why))).toBe(2);
+    const rows = await world.database.asPlatform((em) =>
+      runSql<{ kind: string; actor: string | null; payload: unknown }>(
+        em,
+        'select kind, actor, payload from data_foundations.evidence order by seq',
+      ),
+    );
+    expect(rows).toEqual([
+      { kind: 'test', actor: null, payload: null },
+      { kind: 'test', actor: null, payload: null },
+      { kind: 'evidence-redacted', actor: 'GovernanceHost', payload: { redacted: 2, redactedUpTo: '2' } },
+    ]);
+    await append('acme', { n: 4 });
+    expect(await verifyEvidence(world.database)).toEqual({ chains: 1, entries: 4, breaks: [] });
+  });
+
+  test('older than seven years goes from the front, and the rest stays whole', async () => {
+    // By the database's clock, one entry just too young.
+    const day = 86_400_000;
+    const sevenYears = new Date();
+    sevenYears.setUTCFullYear(sevenYears.getUTCFullYear() - 7);
+    world.time.advance(sevenYears.getTime() - world.time.now().getTime() - day);
+    await append('acme', { n: 1 }, { n: 2 });
+    await append('globex', { n: 1 });
+    world.time.advance(2 * day);
+    await append('acme', { n: 3 });
+    const age = () => world.database.asPlatform((em) => world.evidence.age(em, 10));
+    expect(await age()).toBe(3);
+    expect(await age()).toBe(0);
+    expect(await verifyEvidence(world.database)).toEqual({ chains: 2, entries: 1, breaks: [] });
+    await append('globex', { n: 2 });
+    await append('acme', { n: 4 });
+    expect(await verifyEvidence(world.database)).toEqual({ chains: 2, entries: 3, breaks: [] });
+  });
+
+  test('of a transaction that fails does not exist', async () => {
+    const failing = world.database.inTenant('acme', async (em) => {
+      await world.evidence.append(em, 'acme', [entry()]);
+      throw new Error('the change failed');
+    });
+    await expect(failing).rejects.toThrow('the change failed');
+    expect(await verifyEvidence(world.database)).toEqual({ chains: 0, entries: 0, breaks: [] });
+  });
+});
