@@ -32,8 +32,8 @@ export class Settings {
   @Whole(0, 65_535)
   port!: number;
 
-  /** GRPC_PORT; 0 is a free one. */
-  @Whole(0, 65_535)
+  /** GRPC_PORT. */
+  @Whole(1, 65_535)
   grpcPort!: number;
 
   /** DATABASE_URL: logs in as data_foundations_app. */

@@ -1,6 +1,14 @@
 export { startEmbeddedPostgres, type EmbeddedPostgres, type EmbeddedPostgresOptions } from './embedded-postgres.js';
+export { DEVELOPMENT_CLIENTS, type DevelopmentClient } from './development-clients.js';
+export {
+  DEVELOPMENT_SECRET,
+  startIdentityProvider,
+  type IdentityProvider,
+  type IdentityProviderOptions,
+} from './identity-provider.js';
 export {
   DataFolderInUseError,
+  DevelopmentOnlyError,
   PortInUseError,
   PostgresBinariesMissingError,
   PostgresStartError,

@@ -86,3 +86,13 @@ export class TestTemplateError extends Error {
     this.name = 'TestTemplateError';
   }
 }
+
+/** Something that only development may use was to be started with NODE_ENV=production. */
+export class DevelopmentOnlyError extends Error {
+  readonly code = 'LOCAL_STACK_DEVELOPMENT_ONLY';
+
+  constructor(what: string) {
+    super(`NODE_ENV is production, and ${what} is for development alone: configure a real one instead.`);
+    this.name = 'DevelopmentOnlyError';
+  }
+}

@@ -18,6 +18,8 @@ const GRANTS = [
   'grant insert on data_foundations.outbox to data_foundations_app',
   'grant select, insert, update, delete on data_foundations.outbox, data_foundations.inbox to data_foundations_platform',
   'grant usage on sequence data_foundations.outbox_seq_seq to data_foundations_app, data_foundations_platform',
+  // Readiness says which migrations are missing.
+  'grant select on retention_residency_migrations to data_foundations_platform',
 ];
 
 /** Rules, residency, bindings, outbox, inbox and evidence, with the two roles that the service logs in as. */

@@ -1,0 +1,61 @@
+import type { IncomingMessage } from 'node:http';
+import { NestFactory } from '@nestjs/core';
+import { FastifyAdapter, type NestFastifyApplication } from '@nestjs/platform-fastify';
+import { SwaggerModule } from '@nestjs/swagger';
+import type { FastifyRequest } from 'fastify';
+import { Logger } from 'nestjs-pino';
+import { AppModule } from './app.module.js';
+import { grpcOptions } from './grpc.js';
+import { openApiOf } from './open-api.js';
+import { Database } from './platform/database.js';
+import { refuseDeep } from './platform/json-depth.js';
+import { TimeAndIds } from './platform/time-and-ids.js';
+import { traceIdOf } from './platform/trace.js';
+import { seedPlatformRules } from './rules/seed-platform-rules.js';
+import type { Settings } from './settings.js';
+
+const BODY_LIMIT_BYTES = 64 * 1024;
+
+/**
+ * Makes the application on a migrated database and seeds platform rules. It listens nowhere yet: `listen` does.
+ * Throws what Database.open throws. Close it when done.
+ */
+export async function createApp(settings: Settings, timeAndIds = new TimeAndIds()): Promise<NestFastifyApplication> {
+  const database = await Database.open({
+    urls: { app: settings.databaseUrl, platform: settings.platformDatabaseUrl },
+    pool: settings.databasePool,
+  });
+  try {
+    const differences = await seedPlatformRules(database, settings.platformDefaults, timeAndIds);
+    const adapter = new FastifyAdapter({
+      bodyLimit: BODY_LIMIT_BYTES,
+      genReqId: ({ headers }: IncomingMessage) => traceIdOf(headers.traceparent, () => timeAndIds.newId()),
+    });
+    adapter.getInstance().addHook('preValidation', async ({ body }: FastifyRequest) => refuseDeep(body));
+    const module = AppModule.of({ settings, database, timeAndIds });
+    const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
+      bufferLogs: true,
+      abortOnError: false,
+    });
+    const logger = app.get(Logger);
+    app.useLogger(logger);
+    for (const { storeClass, classification, stored, configured } of differences) {
+      logger.log(
+        `The stored rule for ${storeClass}, ${classification} is ${stored} days and stays; configured are ${configured}.`,
+      );
+    }
+    app.connectMicroservice(grpcOptions(settings), { inheritAppConfig: true });
+    SwaggerModule.setup('docs', app, openApiOf(app));
+    app.enableShutdownHooks();
+    return app;
+  } catch (error) {
+    await database.onApplicationShutdown();
+    throw error;
+  }
+}
+
+/** Serves gRPC, then REST, so that readiness on REST speaks for both. */
+export async function listen(app: NestFastifyApplication, { host, port }: Settings): Promise<void> {
+  await app.startAllMicroservices();
+  await app.listen(port, host);
+}

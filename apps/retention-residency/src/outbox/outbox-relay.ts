@@ -1,0 +1,94 @@
+import { Injectable, Logger } from '@nestjs/common';
+import { Database } from '../platform/database.js';
+import { TimeAndIds } from '../platform/time-and-ids.js';
+import { EventBus } from './event-bus.js';
+import { PUBLISHED, type PublishedType } from './event-catalog.js';
+import { type OutboxRow, claimKeys, markPublished, selectWaiting } from './outbox.queries.js';
+
+const BATCH = 500;
+/** Keys that are published beside each other. */
+const LANES = 64;
+/** Well below idle_in_transaction_session_timeout: the locks are held while the bus answers. */
+const TICK_MS = 10_000;
+/** A key whose publication failed waits so long, and lets the others pass. */
+const FAILED_KEY_PAUSE_MS = 1000;
+
+/**
+ * Publishes what the outbox holds: at least once, in order for each partition key, by any number of replicas. A relay that
+ * dies leaves its locks with its transaction; what it had published and not marked goes out again, with the same ids.
+ */
+@Injectable()
+export class OutboxRelay {
+  private readonly logger = new Logger(OutboxRelay.name);
+  private readonly failedKeys = new Map<string, number>();
+
+  constructor(
+    private readonly database: Database,
+    private readonly bus: EventBus,
+    private readonly timeAndIds: TimeAndIds,
+  ) {}
+
+  /** Returns how many events were published. */
+  tick(): Promise<number> {
+    return this.database.asPlatform(async (em) => {
+      const keys = await claimKeys(em, BATCH, this.pausedKeys());
+      if (keys.length === 0) return 0;
+      const rows = await selectWaiting(em, keys, BATCH);
+      const published = await this.publishAll(rows);
+      if (published.length > 0) await markPublished(em, published, this.timeAndIds.now());
+      return published.length;
+    });
+  }
+
+  private async publishAll(rows: readonly OutboxRow[]): Promise<string[]> {
+    const until = performance.now() + TICK_MS;
+    const chains = [...Map.groupBy(rows, (row) => row.partition_key).values()];
+    const published: string[] = [];
+    const lane = async () => {
+      for (let chain = chains.shift(); chain !== undefined; chain = chains.shift()) {
+        await this.publishChain(chain, until, published);
+      }
+    };
+    await Promise.all(Array.from({ length: LANES }, lane));
+    return published;
+  }
+
+  /** One after the other; after a failure the rest of the key waits for it. */
+  private async publishChain(chain: readonly OutboxRow[], until: number, published: string[]): Promise<void> {
+    for (const row of chain) {
+      if (performance.now() > until) return;
+      try {
+        await this.bus.publish(messageOf(row));
+        published.push(row.seq);
+      } catch (error) {
+        this.logger.warn(`The event ${row.id} was not published: ${(error as Error).message}`);
+        this.failedKeys.set(row.partition_key, performance.now() + FAILED_KEY_PAUSE_MS);
+        return;
+      }
+    }
+  }
+
+  private pausedKeys(): string[] {
+    const now = performance.now();
+    for (const [key, until] of this.failedKeys) if (until <= now) this.failedKeys.delete(key);
+    return [...this.failedKeys.keys()];
+  }
+}
+
+/** CloudEvents attributes as headers; the envelope is the body. */
+function messageOf({ id, seq, topic, partition_key: partitionKey, aggregate_id: subject, envelope }: OutboxRow) {
+  const { aggregate } = PUBLISHED[envelope.eventType as PublishedType];
+  const headers = {
+    'ce-specversion': '1.0',
+    'ce-id': id,
+    'ce-source': `/retention-residency/${aggregate}`,
+    'ce-type': topic,
+    // An id of somebody else's may have any letter.
+    'ce-subject': encodeURI(subject),
+    'ce-time': envelope.occurredAt,
+    'ce-partitionkey': partitionKey,
+    'ce-sequence': seq.padStart(20, '0'),
+    'ce-datacontenttype': 'application/json',
+  };
+  return { id, topic, headers, body: JSON.stringify(envelope) };
+}

@@ -1,0 +1,86 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import { Logger } from '@nestjs/common';
+import pg from 'pg';
+
+const FIRST_PAUSE_MS = 100;
+const LONGEST_PAUSE_MS = 5000;
+/** A connection that was cut without a word is noticed by this. */
+const PING_MS = 2000;
+const PING_TIMEOUT_MS = 2000;
+
+export interface ListenerInput {
+  readonly url: string;
+  /** What to do with a message of each channel. */
+  readonly channels: Readonly<Record<string, (payload: string) => void>>;
+  /** After each connect: what was said while nobody listened is not said again. */
+  readonly onConnect: () => Promise<void>;
+}
+
+/** LISTEN on a connection of its own, made again whenever it is lost. Correctness must never rest on it. */
+export class Listener {
+  private readonly logger = new Logger(Listener.name);
+  private readonly stopping = new AbortController();
+  private running: Promise<void> | undefined;
+  private client: pg.Client | undefined;
+
+  constructor(private readonly input: ListenerInput) {}
+
+  start(): void {
+    this.running = this.run();
+  }
+
+  async stop(): Promise<void> {
+    this.stopping.abort();
+    await this.client?.end().catch(() => undefined);
+    await this.running;
+  }
+
+  private async run(): Promise<void> {
+    let pause = FIRST_PAUSE_MS;
+    while (!this.stopping.signal.aborted) {
+      const client = new pg.Client({
+        connectionString: this.input.url,
+        connectionTimeoutMillis: 5000,
+        keepAlive: true,
+      });
+      this.client = client;
+      try {
+        await this.listen(client, () => (pause = FIRST_PAUSE_MS));
+      } catch (error) {
+        if (!this.stopping.signal.aborted) this.logger.warn(`Listening was interrupted: ${(error as Error).message}`);
+      }
+      await client.end().catch(() => undefined);
+      await delay(pause, undefined, { signal: this.stopping.signal }).catch(() => undefined);
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+    }
+  }
+
+  /** Returns or throws when the connection has ended. */
+  private async listen(client: pg.Client, onConnected: () => void): Promise<void> {
+    const { channels, onConnect } = this.input;
+    const ended = new Promise<void>((resolve, reject) => {
+      client.once('end', resolve);
+      client.on('error', reject);
+    });
+    ended.catch(() => undefined);
+    client.on('notification', ({ channel, payload = '' }) => channels[channel]?.(payload));
+    await client.connect();
+    for (const channel of Object.keys(channels)) await client.query(`listen ${client.escapeIdentifier(channel)}`);
+    // Listening first: what changes while everything is read is heard.
+    await onConnect();
+    onConnected();
+    for (;;) {
+      const isOver = await Promise.race([
+        ended.then(() => true),
+        delay(PING_MS, false, { signal: this.stopping.signal }),
+      ]);
+      if (isOver) return;
+      await Promise.race([client.query('select 1'), refuseAfter(PING_TIMEOUT_MS)]);
+    }
+  }
+}
+
+async function refuseAfter(ms: number): Promise<never> {
+  await delay(ms, undefined, { ref: false });
+  throw new Error(`the connection did not answer within ${ms} ms`);
+}

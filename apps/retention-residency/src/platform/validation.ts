@@ -1,0 +1,74 @@
+import { ValidationPipe } from '@nestjs/common';
+import { ValidateBy, type ValidationError } from 'class-validator';
+import { type Fault, Problem } from '../problem.js';
+
+/** Faults of shape: the request is not what the document says it is. Others are values that are understood and refused. */
+const SHAPE = new Set([
+  'whitelistValidation',
+  'isDefined',
+  'isString',
+  'isInt',
+  'isBoolean',
+  'isArray',
+  'isObject',
+  'nestedValidation',
+  'isBooleanString',
+  'shape',
+]);
+
+/** Checks bodies and queries against their classes; unknown members are refused. */
+export const validationPipe = (pointerOf: (path: string) => string) =>
+  new ValidationPipe({
+    transform: true,
+    whitelist: true,
+    forbidNonWhitelisted: true,
+    forbidUnknownValues: true,
+    stopAtFirstError: true,
+    validationError: { target: false, value: false },
+    exceptionFactory: (errors) => problemOf(errors, pointerOf),
+  });
+
+export const bodyPipe = validationPipe((path) => path);
+export const queryPipe = validationPipe((path) => `query:${path.slice(1)}`);
+
+interface FoundFault extends Fault {
+  readonly isShape: boolean;
+}
+
+function problemOf(errors: readonly ValidationError[], pointerOf: (path: string) => string): Problem {
+  const found = errors.flatMap((error) => faultsOf(error, ''));
+  const faults = found.map(({ pointer, detail }) => ({ pointer: pointerOf(pointer), detail }));
+  const first = faults[0]?.detail ?? 'The request is not valid.';
+  return new Problem('validation', first, { faults, isMalformed: found.some(({ isShape }) => isShape) });
+}
+
+function faultsOf({ property, constraints = {}, children = [] }: ValidationError, path: string): FoundFault[] {
+  const pointer = `${path}/${property.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+  const own = Object.entries(constraints).map(([name, message]) => ({
+    pointer,
+    detail: name === 'whitelistValidation' ? 'This member is not known.' : `${message}.`.replace(/\.\.$/, '.'),
+    isShape: SHAPE.has(name),
+  }));
+  return [...own, ...children.flatMap((child) => faultsOf(child, pointer))];
+}
+
+/** Text that the database can keep: no NUL, no half of a surrogate pair. */
+export function IsPlainText(min: number, max: number): PropertyDecorator {
+  const isPlainText = (value: unknown) =>
+    typeof value === 'string' &&
+    value.trim().length >= min &&
+    value.length <= max &&
+    !value.includes('\0') &&
+    value.isWellFormed();
+  const message = `$property must be text of ${min} to ${max} characters`;
+  return ValidateBy({ name: 'plainText', validator: { validate: isPlainText, defaultMessage: () => message } });
+}
+
+/** The version in If-Match: `"3"`, or nothing for `*` and where there is none. Throws a Problem. */
+export function versionIn(ifMatch: string | undefined): number | undefined {
+  if (ifMatch === undefined || ifMatch.trim() === '*') return undefined;
+  const version = /^\s*(?:W\/)?"?(\d{1,9})"?\s*$/.exec(ifMatch)?.[1];
+  if (version) return Number(version);
+  const detail = 'If-Match must be an ETag of this resource, such as "3", or *.';
+  throw new Problem('validation', detail, { faults: [{ pointer: 'header:If-Match', detail }], isMalformed: true });
+}

@@ -1,0 +1,75 @@
+import { Inject, Injectable, Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
+import { Database } from '../platform/database.js';
+import { Listener } from '../platform/listener.js';
+import { Settings } from '../settings.js';
+import type { DecidingRule } from './evaluate-residency.js';
+import { ResidencyRule } from './residency-rule.js';
+
+const CHANNEL = 'data_foundations_residency';
+
+/** A rule as it decides, and its version. */
+export interface RememberedRule {
+  readonly rule: NonNullable<DecidingRule>;
+  readonly version: number;
+}
+
+/** The residency rules of every tenant, in memory. Another replica's changes arrive by NOTIFY; all are read again after a lost connection. */
+@Injectable()
+export class ResidencyMemory implements OnApplicationBootstrap, OnModuleDestroy {
+  private readonly logger = new Logger(ResidencyMemory.name);
+  private readonly rules = new Map<string, RememberedRule>();
+  private readonly listener: Listener;
+
+  constructor(
+    private readonly database: Database,
+    @Inject(Settings) settings: Pick<Settings, 'platformDatabaseUrl'>,
+  ) {
+    this.listener = new Listener({
+      url: settings.platformDatabaseUrl,
+      channels: { [CHANNEL]: (tenantId) => void this.reload(tenantId) },
+      onConnect: () => this.reloadAll(),
+    });
+  }
+
+  async onApplicationBootstrap(): Promise<void> {
+    await this.reloadAll();
+    this.listener.start();
+  }
+
+  async onModuleDestroy(): Promise<void> {
+    await this.listener.stop();
+  }
+
+  get(tenantId: string): RememberedRule | undefined {
+    return this.rules.get(tenantId);
+  }
+
+  /** A change of this replica, once it is committed. An older one that comes late is left out. */
+  remember(rule: ResidencyRule): void {
+    const known = this.rules.get(rule.tenantId);
+    if (known && known.version > rule.version) return;
+    const { region, allowedRegions, allowedEngines, modelDataResidency, pendingRegion, version } = rule;
+    this.rules.set(rule.tenantId, {
+      rule: { region, allowedRegions, allowedEngines, modelDataResidency, pendingRegion },
+      version,
+    });
+  }
+
+  private async reload(tenantId: string): Promise<void> {
+    try {
+      const rule = await this.database.asPlatform((em) => em.findOne(ResidencyRule, { tenantId }));
+      if (rule) this.remember(rule);
+      else this.rules.delete(tenantId);
+    } catch (error) {
+      // The connection that told it is in trouble too, and everything is read again once it is back.
+      this.logger.warn(`A residency rule could not be read: ${(error as Error).message}`);
+    }
+  }
+
+  private async reloadAll(): Promise<void> {
+    const stored = await this.database.asPlatform((em) => em.findAll(ResidencyRule));
+    const tenants = new Set(stored.map(({ tenantId }) => tenantId));
+    for (const tenantId of this.rules.keys()) if (!tenants.has(tenantId)) this.rules.delete(tenantId);
+    for (const rule of stored) this.remember(rule);
+  }
+}
