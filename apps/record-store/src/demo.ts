@@ -1,3 +1,4 @@
+import { fail, stopSignal } from 'local-stack';
 import 'reflect-metadata';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -6,8 +7,6 @@ import { withDemoDatabase } from './database/demo-database.js';
 import { parseDemoOptions } from './demo/demo-options.js';
 import { runDemo } from './demo/run-demo.js';
 import { openShop } from './loading/shop-source.js';
-import { fail } from './terminal/fail.js';
-import { stopSignal } from './terminal/stop-signal.js';
 
 async function withFolder<T>(body: (folder: string) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), 'record-store-'));

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { EntityManager } from '@mikro-orm/postgresql';
 import type { INestApplicationContext } from '@nestjs/common';
 import { Command } from 'commander';
+import { StoppedError, fail, stopSignal, untilStopped } from 'local-stack';
 import { createRecordStore } from './app.module.js';
 import { openDatabase } from './database/open-database.js';
 import { migrate } from './database/orm-options.js';
@@ -11,8 +12,6 @@ import { countShop } from './loading/count-shop.js';
 import { type ShopOptions, openShop, withShopOptions } from './loading/shop-source.js';
 import { storeShop } from './loading/store-shop.js';
 import { ShopRetention } from './retention/shop-retention.js';
-import { fail } from './terminal/fail.js';
-import { StoppedError, stopSignal } from './terminal/stop-signal.js';
 import { retentionTable } from './terminal/table.js';
 
 /** At three every night, UTC. */
@@ -63,16 +62,6 @@ async function sweepOnce(app: INestApplicationContext, signal: AbortSignal): Pro
   const { rows, failures } = await app.get(ShopRetention).sweep(new Date(), { actor: 'record-store', signal });
   if (rows.length > 0) console.log(`Sweep at start:\n${retentionTable(rows)}`);
   for (const failure of failures) console.error(`Sweep failed: ${failure}`);
-}
-
-/** A signal handler alone keeps no process alive, and nothing listens. */
-async function untilStopped(signal: AbortSignal): Promise<void> {
-  const alive = setInterval(() => undefined, 2 ** 30);
-  await new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
-  clearInterval(alive);
 }
 
 const command = withShopOptions(new Command('npm start --'))

@@ -13,4 +13,6 @@ export {
   PostgresBinariesMissingError,
   PostgresStartError,
 } from './local-stack.errors.js';
+export { fail } from './fail.js';
+export { StoppedError, stopSignal, untilStopped } from './stop-signal.js';
 export { findPostgresBinaries, type FindPostgresBinariesOptions, type PostgresBinaries } from './postgres-binaries.js';

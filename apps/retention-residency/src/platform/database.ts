@@ -16,7 +16,7 @@ export interface DatabaseSettings {
 /** The database, as each of the two roles. Every piece of work is one transaction. */
 export class Database implements OnApplicationShutdown {
   private constructor(
-    private readonly app: MikroORM,
+    private readonly app: MikroORM | null,
     private readonly platform: MikroORM,
   ) {}
 
@@ -38,8 +38,14 @@ export class Database implements OnApplicationShutdown {
     return database;
   }
 
+  /** As the platform role alone, for programs that serve nobody. */
+  static async openPlatform(url: string): Promise<Database> {
+    return new Database(null, await MikroORM.init(ormOptions({ url, pool: 1 })));
+  }
+
   /** A transaction that sees the rows of one tenant. */
   inTenant<T>(tenantId: string, body: (em: EntityManager) => Promise<T>): Promise<T> {
+    if (this.app === null) throw new Error('This database was opened for the platform alone.');
     const em = this.app.em.fork();
     em.setSessionContext({ variables: { ...LIMITS, [TENANT_SETTING]: tenantId } });
     return em.transactional(body);
@@ -62,7 +68,7 @@ export class Database implements OnApplicationShutdown {
   }
 
   async onApplicationShutdown(): Promise<void> {
-    await Promise.all([this.app.close(), this.platform.close()]);
+    await Promise.all([this.app?.close(), this.platform.close()]);
   }
 }
 

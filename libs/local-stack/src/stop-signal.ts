@@ -11,7 +11,8 @@ export class StoppedError extends Error {
 const PARENT_POLL_MS = 250;
 
 /**
- * Aborted by Ctrl-C or SIGTERM, when the reader of standard output has gone, or when the npm that started this program has.
+ * Aborted by Ctrl-C or SIGTERM, when the reader of standard output has gone, or when the npm or the program that started
+ * this one has.
  * Repeated signals change nothing: a Ctrl-C under npm may arrive twice, from the terminal and from npm.
  */
 export function stopSignal(): AbortSignal {
@@ -19,6 +20,9 @@ export function stopSignal(): AbortSignal {
   const stop = (reason: string) => controller.abort(new StoppedError(reason));
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, () => stop(signal));
   process.stdout.on('error', () => stop('nobody reads the output any more'));
+  // Whoever started this program with a channel to it has ended.
+  process.on('disconnect', () => stop('its parent has ended'));
+  process.channel?.unref();
   if (process.env.npm_lifecycle_event !== undefined) watchParent(() => stop('npm has ended'));
   return controller.signal;
 }
@@ -32,4 +36,14 @@ function watchParent(onGone: () => void): void {
     onGone();
   }, PARENT_POLL_MS);
   timer.unref();
+}
+
+/** Keeps the process alive until it is to stop: a signal handler alone keeps none. */
+export async function untilStopped(signal: AbortSignal): Promise<void> {
+  const alive = setInterval(() => undefined, 2 ** 30);
+  await new Promise<void>((resolve) => {
+    if (signal.aborted) resolve();
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+  clearInterval(alive);
 }
