@@ -32,9 +32,12 @@ export async function createApp(settings: Settings, timeAndIds = new TimeAndIds(
       genReqId: ({ headers }: IncomingMessage) => traceIdOf(headers.traceparent, () => timeAndIds.newId()),
     });
     adapter.getInstance().addHook('preValidation', async ({ body }: FastifyRequest) => refuseDeep(body));
+    // JSON alone is read.
+    adapter.getInstance().removeContentTypeParser('text/plain');
     const module = AppModule.of({ settings, database, timeAndIds });
     const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
       bufferLogs: true,
+      bodyParser: false,
       abortOnError: false,
     });
     const logger = app.get(Logger);

@@ -1,5 +1,8 @@
+import { request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { type Identity, openApp, openIdentity } from './support/app.js';
+import { CLASSIFICATIONS, EXPIRY_ACTIONS, MODEL_DATA_RESIDENCIES, RULED_STORE_CLASSES } from '../src/vocabulary.js';
+import { type Answer, type Identity, openApp, openIdentity } from './support/app.js';
+import { DAY_MS, appended } from './support/governance.js';
 
 const RESIDENCY = {
   region: 'westeurope',
@@ -7,6 +10,7 @@ const RESIDENCY = {
   allowedEngines: { runs: ['azure-sql'] },
   justification: 'the contract says so',
 };
+const CANDIDATE = { kind: 'store-binding', storeClass: 'runs', engine: 'azure-sql', region: 'westeurope' };
 
 describe('REST', () => {
   let identity: Identity;
@@ -20,6 +24,20 @@ describe('REST', () => {
     await identity.stop();
   });
 
+  const asAcme = { client: 'acme-admin' };
+  const putRule = (rule: string, body: unknown, headers: Record<string, string> = {}) =>
+    app.put(`/factory/data/retention/${rule}`, { ...asAcme, body, headers });
+  const ruleOf = async (storeClass: string, classification: string, options: object = asAcme) => {
+    const query = `storeClass=${storeClass}&classification=${classification}`;
+    const { body } = await app.get(`/factory/data/retention?${query}`, options);
+    return (body.rules as Record<string, unknown>[])[0]!;
+  };
+  const problem = ({ status, body }: Answer) => [
+    status,
+    body.code,
+    (body.errors as { pointer: string }[])?.[0]?.pointer,
+  ];
+
   test('answers liveness and readiness without a token', async () => {
     expect(await app.get('/health/live')).toMatchObject({ status: 200, body: { status: 'ok' } });
     expect(await app.get('/health/ready')).toMatchObject({
@@ -28,18 +46,386 @@ describe('REST', () => {
     });
   });
 
-  test('lists the rules of a tenant', async () => {
-    const { status, body } = await app.get('/factory/data/retention', { client: 'acme-admin' });
-    expect(status).toBe(200);
-    expect(body.tenantId).toBe('acme');
-    expect(body.rules).toHaveLength(20);
+  describe('retention', () => {
+    test('lists one row per store class and classification, as the specification shapes it', async () => {
+      const { status, body } = await app.get('/factory/data/retention', asAcme);
+      expect([status, body.tenantId]).toEqual([200, 'acme']);
+      const rules = body.rules as { storeClass: string; classification: string }[];
+      const found = new Set(rules.map(({ storeClass, classification }) => `${storeClass} ${classification}`));
+      expect(found).toEqual(
+        new Set(RULED_STORE_CLASSES.flatMap((storeClass) => CLASSIFICATIONS.map((each) => `${storeClass} ${each}`))),
+      );
+      expect(rules).toHaveLength(20);
+      expect(await ruleOf('traces', 'public')).toEqual({
+        ruleId: expect.stringMatching(/^[0-9a-f-]{36}$/),
+        storeClass: 'traces',
+        classification: 'public',
+        retentionDays: 30,
+        expiryAction: 'delete',
+        legalHoldExempt: false,
+        platform: { retentionDays: 30, expiryAction: 'delete' },
+        override: null,
+        cappedBy: null,
+        pending: null,
+        version: 1,
+      });
+      const platform = await app.get('/factory/data/retention', { client: 'platform-admin' });
+      expect(platform.body).toMatchObject({ tenantId: '*' });
+      expect(platform.body.rules).toHaveLength(20);
+    });
+
+    // field case S04
+    test('shows a shortening before it takes force, with an ETag, and changes nothing in a dry run', async () => {
+      const body = { retentionDays: 30, justification: 'less is enough' };
+      const impact = await app.put('/factory/data/retention/runs/public?dryRun=true', { ...asAcme, body });
+      expect(impact).toMatchObject({
+        status: 200,
+        body: {
+          dryRun: true,
+          before: { retentionDays: 365, expiryAction: 'delete' },
+          after: { retentionDays: 30, expiryAction: 'delete' },
+          affectedTenants: 1,
+          effectiveAt: new Date(app.time.now().getTime() + 7 * DAY_MS).toISOString(),
+        },
+      });
+      expect(impact.headers.get('etag')).toBeNull();
+      expect(await ruleOf('runs', 'public')).toMatchObject({ override: null, version: 1 });
+
+      const put = await putRule('runs/public', body);
+      expect([put.status, put.headers.get('etag')]).toEqual([200, '"2"']);
+      expect(put.body).toMatchObject({
+        retentionDays: 365,
+        override: { retentionDays: 30, expiryAction: 'delete' },
+        platform: { retentionDays: 365 },
+        pending: { retentionDays: 30, expiryAction: 'delete', effectiveAt: impact.body.effectiveAt },
+        version: 2,
+      });
+      expect(await ruleOf('runs', 'public')).toEqual(put.body);
+      expect(await ruleOf('runs', 'public', { client: 'globex-admin' })).toMatchObject({ override: null, version: 1 });
+      const again = await putRule('runs/public', body);
+      expect([again.status, again.headers.get('etag'), again.body]).toEqual([200, '"2"', put.body]);
+      expect((await appended(app.database)).filter(({ eventType }) => eventType === 'RetentionRuleChanged')).toEqual(
+        [],
+      );
+    });
+
+    test('honours If-Match, and lets the last write win without it', async () => {
+      const body = { retentionDays: 29, justification: 'x' };
+      const { version } = await ruleOf('traces', 'internal');
+      expect(problem(await putRule('traces/internal', body, { 'if-match': '"99"' }))).toEqual([
+        412,
+        'precondition-failed',
+        'header:If-Match',
+      ]);
+      expect((await putRule('traces/internal', body, { 'if-match': `"${String(version)}"` })).status).toBe(200);
+      const stale = { ...body, retentionDays: 28 };
+      expect((await putRule('traces/internal', stale, { 'if-match': `"${String(version)}"` })).status).toBe(412);
+      expect((await putRule('traces/internal', stale, { 'if-match': '*' })).status).toBe(200);
+      expect((await putRule('traces/internal', { ...body, retentionDays: 27 })).status).toBe(200);
+      expect(problem(await putRule('traces/internal', body, { 'if-match': 'yesterday' }))).toEqual([
+        400,
+        'validation',
+        'header:If-Match',
+      ]);
+    });
+
+    // field case C21
+    test.each<[unknown, number, string]>([
+      [0, 422, 'validation'],
+      [-1, 422, 'validation'],
+      [1e12, 422, 'validation'],
+      [36_501, 422, 'validation'],
+      ['30', 400, 'validation'],
+      [1.5, 400, 'validation'],
+      [true, 400, 'validation'],
+      [undefined, 400, 'validation'],
+      [[30], 400, 'validation'],
+      [366, 422, 'retention-ceiling'],
+    ])('refuses %j days with the field named, and changes nothing', async (retentionDays, status, code) => {
+      const before = await ruleOf('runs', 'internal');
+      const answer = await putRule('runs/internal', { retentionDays, justification: 'x' });
+      const pointer = '/retentionDays';
+      expect(problem(answer)).toEqual([status, code, pointer]);
+      expect(await ruleOf('runs', 'internal')).toEqual(before);
+    });
+
+    test.each<[string, string, object, number, string, string]>([
+      ['an unknown store class', 'scrolls/public', {}, 422, 'unknown-store-class', 'path:storeClass'],
+      ['a derived store class', 'vector/public', {}, 422, 'unknown-store-class', 'path:storeClass'],
+      ['an unknown classification', 'runs/secret', {}, 422, 'validation', 'path:classification'],
+      ['an unknown action', 'runs/public', { expiryAction: 'burn' }, 422, 'validation', '/expiryAction'],
+      ['an unknown scope', 'runs/public', { scope: 'world' }, 422, 'validation', '/scope'],
+      ['no justification', 'runs/public', { justification: undefined }, 400, 'validation', '/justification'],
+      ['an empty justification', 'runs/public', { justification: ' ' }, 422, 'validation', '/justification'],
+      ['a long justification', 'runs/public', { justification: 'x'.repeat(1001) }, 422, 'validation', '/justification'],
+      ['NUL in a justification', 'runs/public', { justification: 'a\0b' }, 422, 'validation', '/justification'],
+      [
+        'half a letter in a justification',
+        'runs/public',
+        { justification: '\ud83d' },
+        422,
+        'validation',
+        '/justification',
+      ],
+      ['an unknown member', 'runs/public', { days: 3 }, 400, 'validation', '/days'],
+      ['audit for less', 'audit/public', { retentionDays: 2554 }, 422, 'retention-floor', '/retentionDays'],
+      ['audit for longer', 'audit/public', { retentionDays: 2556 }, 422, 'retention-ceiling', '/retentionDays'],
+      [
+        'audit that is deleted',
+        'audit/public',
+        { retentionDays: 2555, expiryAction: 'delete' },
+        422,
+        'retention-floor',
+        '/expiryAction',
+      ],
+    ])('refuses %s', async (_, rule, change, status, code, pointer) => {
+      const answer = await putRule(rule, { retentionDays: 20, justification: 'x', ...change });
+      expect(problem(answer)).toEqual([status, code, pointer]);
+      expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/);
+    });
+
+    test('takes every action for what is no audit, and a justification in any language', async () => {
+      for (const expiryAction of EXPIRY_ACTIONS) {
+        const body = { retentionDays: 300, expiryAction, justification: 'Datensparsamkeit – 数据最小化 🙂' };
+        expect((await putRule('artifacts/public', body)).body).toMatchObject({
+          override: { retentionDays: 300, expiryAction },
+        });
+      }
+    });
+
+    // G39, G40
+    test('removes an override, and refuses unknown filters', async () => {
+      await putRule('projections/public', { retentionDays: 100, justification: 'x' });
+      const removed = await putRule('projections/public', { retentionDays: null, justification: 'x' });
+      expect(removed.body).toMatchObject({ override: null, retentionDays: 395, pending: null });
+      for (const query of [
+        'storeClass=vector',
+        'storeClass=x',
+        'classification=x',
+        'colour=red',
+        'storeClass=a&storeClass=b',
+      ]) {
+        const { status } = await app.get(`/factory/data/retention?${query}`, asAcme);
+        expect([query, status]).toEqual([query, /colour|&/.test(query) ? 400 : 422]);
+      }
+    });
+
+    // G20
+    test('lets the platform exempt a rule from legal holds, and no tenant', async () => {
+      const platform = { client: 'platform-admin' };
+      const body = { retentionDays: 365, scope: 'platform', legalHoldExempt: true, justification: 'a court order' };
+      const put = await app.put('/factory/data/retention/artifacts/restricted', { ...platform, body });
+      expect(put).toMatchObject({ status: 200, body: { legalHoldExempt: false, pending: { retentionDays: 365 } } });
+      const tenant = await putRule('runs/public', { retentionDays: 30, legalHoldExempt: true, justification: 'x' });
+      expect(problem(tenant).slice(0, 2)).toEqual([403, 'insufficient-scope']);
+      const audit = { ...body, retentionDays: 2555 };
+      const refused = await app.put('/factory/data/retention/audit/public', { ...platform, body: audit });
+      expect(problem(refused)).toEqual([422, 'retention-floor', '/legalHoldExempt']);
+    });
+
+    test('explains a rule layer by layer', async () => {
+      const { status, body } = await app.get('/factory/data/retention/explain?storeClass=runs', asAcme);
+      expect(status).toBe(200);
+      expect(body).toMatchObject({ retentionDays: 365, expiryAction: 'delete', cutoff: expect.any(String) });
+      expect(
+        (body.layers as { layer: string; outcome: string }[]).map(({ layer, outcome }) => `${layer} ${outcome}`),
+      ).toEqual(['platform decides', 'tenant shortens', 'grace waits']);
+      expect(problem(await app.get('/factory/data/retention/explain', asAcme))).toEqual([
+        400,
+        'validation',
+        'query:storeClass',
+      ]);
+    });
   });
 
-  test('keeps and evaluates residency', async () => {
-    const put = await app.put('/factory/data/residency', { client: 'acme-admin', body: RESIDENCY });
-    expect(put).toMatchObject({ status: 200, body: { region: 'westeurope', ruleVersion: 1 } });
-    const candidate = { kind: 'store-binding', storeClass: 'runs', engine: 'azure-sql', region: 'westeurope' };
-    const evaluated = await app.post('/factory/data/residency/evaluate', { client: 'acme-admin', body: candidate });
-    expect(evaluated).toMatchObject({ status: 200, body: { allowed: true, reasons: [], ruleVersion: 1 } });
+  describe('residency', () => {
+    const put = (change: object, client = 'acme-admin', query = '') =>
+      app.put(`/factory/data/residency${query}`, { client, body: { ...RESIDENCY, ...change } });
+
+    test('does not exist before the first PUT', async () => {
+      expect(problem(await app.get('/factory/data/residency', { client: 'globex-admin' })).slice(0, 2)).toEqual([
+        404,
+        'not-found',
+      ]);
+      const evaluated = await app.post('/factory/data/residency/evaluate', { client: 'globex-admin', body: CANDIDATE });
+      expect(evaluated.body).toMatchObject({ allowed: false, reasons: [{ code: 'NO_RULE' }], ruleVersion: 0 });
+    });
+
+    test('is kept, told and evaluated', async () => {
+      const created = await put({ region: ' WestEurope' });
+      expect(created).toMatchObject({
+        status: 200,
+        body: {
+          tenantId: 'acme',
+          region: 'westeurope',
+          allowedRegions: ['westeurope'],
+          allowedEngines: { runs: ['azure-sql'] },
+          modelDataResidency: 'same-region',
+          changedAt: app.time.now().toISOString(),
+          pendingRegion: null,
+          migrationOrderId: null,
+          ruleVersion: 1,
+        },
+      });
+      expect(created.headers.get('etag')).toBe('"1"');
+      expect((await app.get('/factory/data/residency', asAcme)).body).toEqual(created.body);
+      expect((await put({})).headers.get('etag')).toBe('"1"');
+      for (const modelDataResidency of MODEL_DATA_RESIDENCIES) {
+        expect((await put({ modelDataResidency })).body).toMatchObject({ modelDataResidency });
+      }
+      const events = (await appended(app.database)).filter(({ eventType }) => eventType === 'ResidencyRuleChanged');
+      expect(events.map(({ payload }) => payload)).toEqual([
+        { tenantId: 'acme', region: 'westeurope', modelDataResidency: 'same-region', ruleVersion: 1 },
+        { tenantId: 'acme', region: 'westeurope', modelDataResidency: 'allowed-regions', ruleVersion: 2 },
+        { tenantId: 'acme', region: 'westeurope', modelDataResidency: 'any', ruleVersion: 3 },
+      ]);
+    });
+
+    // G22
+    test('does not move to another region yet', async () => {
+      const moved = await put({ region: 'israelcentral', allowedRegions: ['israelcentral'] });
+      expect(problem(moved)).toEqual([501, 'not-yet-available', '/region']);
+      expect((await app.get('/factory/data/residency', asAcme)).body).toMatchObject({ region: 'westeurope' });
+    });
+
+    test.each<[string, object, number, string, string]>([
+      ['a region that is not offered', { region: 'atlantis' }, 422, 'region-not-offered', '/region'],
+      ['no allowed region', { allowedRegions: [] }, 422, 'validation', '/allowedRegions'],
+      ['regions without the region', { allowedRegions: ['israelcentral'] }, 422, 'validation', '/allowedRegions'],
+      ['regions that are text', { allowedRegions: 'westeurope' }, 400, 'validation', '/allowedRegions'],
+      ['an unknown store class', { allowedEngines: { x: [] } }, 422, 'unknown-store-class', '/allowedEngines/x'],
+      ['engines that are no list', { allowedEngines: { runs: 'a' } }, 400, 'validation', '/allowedEngines'],
+      ['an unknown model residency', { modelDataResidency: 'x' }, 422, 'validation', '/modelDataResidency'],
+      ['no justification', { justification: undefined }, 400, 'validation', '/justification'],
+      ['an unknown member', { planet: 'earth' }, 400, 'validation', '/planet'],
+    ])('refuses %s', async (_, change, status, code, pointer) => {
+      expect(problem(await put(change))).toEqual([status, code, pointer]);
+    });
+
+    test('evaluates one candidate or fifty, in order', async () => {
+      const evaluate = (body: unknown) => app.post('/factory/data/residency/evaluate', { ...asAcme, body });
+      const one = await evaluate(CANDIDATE);
+      expect(one).toMatchObject({ status: 200, body: { allowed: true, reasons: [], ruleVersion: 3 } });
+      const candidates = Array.from({ length: 50 }, (_, index) => ({
+        ...CANDIDATE,
+        region: index % 2 ? 'x' : 'westeurope',
+      }));
+      const { body } = await evaluate({ candidates });
+      expect((body.results as { allowed: boolean }[]).map(({ allowed }) => allowed)).toEqual(
+        candidates.map((_, index) => index % 2 === 0),
+      );
+      expect((await evaluate({ candidates: [...candidates, CANDIDATE] })).status).toBe(422);
+      expect((await evaluate({ candidates: [] })).status).toBe(422);
+      expect(problem(await evaluate({ candidates: [{ ...CANDIDATE, x: 1 }] }))).toEqual([
+        400,
+        'validation',
+        '/candidates/0/x',
+      ]);
+      expect(problem(await evaluate({ ...CANDIDATE, candidates: [] }))).toEqual([400, 'validation', '/kind']);
+      expect(problem(await evaluate({ ...CANDIDATE, kind: 'ship' }))).toEqual([422, 'validation', '/kind']);
+      expect((await evaluate([])).status).toBe(400);
+      expect((await evaluate('null')).status).toBe(400);
+    });
+
+    test('counts what was refused, unless it was only asked', async () => {
+      const count = async () => {
+        const { body } = await app.get('/metrics');
+        const line = /residency_violations\{tenant="acme",kind="connector"\} (\d+)/.exec(String(body.text));
+        return Number(line?.[1] ?? 0);
+      };
+      const body = { kind: 'connector', region: 'israelcentral' };
+      const before = await count();
+      await app.post('/factory/data/residency/evaluate', { ...asAcme, body: { ...body, dryRun: true } });
+      expect(await count()).toBe(before);
+      await app.post('/factory/data/residency/evaluate', { ...asAcme, body });
+      expect(await count()).toBe(before + 1);
+    });
+  });
+
+  describe('what is no request', () => {
+    const RAW = '/factory/data/retention/runs/public';
+    const deep = (levels: number) => `{"justification":${'['.repeat(levels)}${']'.repeat(levels)}}`;
+
+    test.each<[string, string, Record<string, string>, number]>([
+      ['malformed JSON', '{"retentionDays":', {}, 400],
+      ['an empty body', '', {}, 400],
+      ['JSON that is no object', '[]', {}, 400],
+      ['JSON that is a number', '7', {}, 400],
+      ['JSON that is null', 'null', {}, 400],
+      ['a body that is nested deep', deep(30), {}, 400],
+      ['a body that is nested very deep', deep(30_000), {}, 400],
+      ['a body of a megabyte', `{"justification":"${'x'.repeat(1_000_000)}"}`, {}, 413],
+      ['another content type', '{}', { 'content-type': 'text/plain' }, 415],
+      ['a form', 'retentionDays=3', { 'content-type': 'application/x-www-form-urlencoded' }, 415],
+      ['a prototype', '{"__proto__":{"isAdmin":true},"retentionDays":3}', {}, 400],
+    ])('is refused: %s', async (_, body, headers, status) => {
+      const answer = await app.put(RAW, { ...asAcme, body, headers });
+      expect([answer.status, answer.body.code]).toEqual([status, 'validation']);
+      expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/);
+      expect(answer.body).toMatchObject({ status, instance: RAW, traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
+    });
+
+    test('has no path, or no such method', async () => {
+      for (const [method, path] of [
+        ['GET', '/factory/data/nothing'],
+        ['DELETE', '/factory/data/residency'],
+        ['GET', '/'],
+      ] as const) {
+        expect(problem(await app.call(method, path, asAcme)).slice(0, 2)).toEqual([404, 'not-found']);
+      }
+      const encoded = await app.put('/factory/data/retention/%00/public', {
+        ...asAcme,
+        body: { retentionDays: 3, justification: 'x' },
+      });
+      expect([encoded.status, encoded.body.code]).toEqual([422, 'unknown-store-class']);
+      expect((await app.get('/factory/data/retention/%zz/x', asAcme)).status).toBe(400);
+    });
+
+    test('names no tenant', async () => {
+      for (const tenant of ['*', ' ', 'a b', 'x'.repeat(129), 'acme, globex', "'; drop"]) {
+        const answer = await app.get('/factory/data/residency', { client: 'platform-admin', tenant });
+        expect([tenant, ...problem(answer)]).toEqual([tenant, 400, 'validation', 'header:X-Tenant-Id']);
+      }
+    });
+  });
+
+  test('carries the trace of its caller into events and errors', async () => {
+    const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+    const headers = { traceparent: `00-${traceId}-00f067aa0ba902b7-01`, 'x-correlation-id': 'ticket-7' };
+    const body = { ...RESIDENCY, modelDataResidency: 'same-region' };
+    await app.put('/factory/data/residency', { ...asAcme, body, headers });
+    const last = (await appended(app.database)).filter(({ eventType }) => eventType === 'ResidencyRuleChanged').at(-1);
+    expect(last).toMatchObject({ traceId, correlationId: 'ticket-7', causationId: traceId });
+    const failed = await app.get('/factory/data/nothing', { ...asAcme, headers });
+    expect(failed.body.traceId).toBe(traceId);
+  });
+
+  test('keeps tenants apart when callers go away in the middle', async () => {
+    const small = await openApp(identity, { DATABASE_POOL: '1' });
+    try {
+      for (const client of ['acme-admin', 'globex-admin']) {
+        await small.put('/factory/data/residency', { client, body: RESIDENCY });
+      }
+      const token = await identity.token('acme-admin');
+      const abandon = () =>
+        new Promise<void>((resolve) => {
+          const call = request(`${small.url}/factory/data/retention`, {
+            headers: { authorization: `Bearer ${token}` },
+          });
+          call.on('error', () => resolve());
+          call.on('close', () => resolve());
+          call.end(() => setImmediate(() => call.destroy()));
+        });
+      for (let round = 0; round < 20; round++) {
+        const [, globex, acme] = await Promise.all([
+          abandon(),
+          small.get('/factory/data/residency', { client: 'globex-admin' }),
+          small.get('/factory/data/residency', asAcme),
+        ]);
+        expect([globex.body.tenantId, acme.body.tenantId]).toEqual(['globex', 'acme']);
+      }
+    } finally {
+      await small.close();
+    }
   });
 });

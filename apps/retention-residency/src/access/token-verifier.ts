@@ -20,7 +20,7 @@ const ALGORITHMS = [
   'Ed25519',
 ];
 const SKEW_SECONDS = 60;
-const MAX_TOKEN_LENGTH = 16_384;
+const MAX_TOKEN_LENGTH = 8192;
 /** A verified token is not verified again for so long. */
 const REMEMBERED_MS = 60_000;
 const REMEMBERED_TOKENS = 10_000;

@@ -23,7 +23,6 @@ export const validationPipe = (pointerOf: (path: string) => string) =>
     whitelist: true,
     forbidNonWhitelisted: true,
     forbidUnknownValues: true,
-    stopAtFirstError: true,
     validationError: { target: false, value: false },
     exceptionFactory: (errors) => problemOf(errors, pointerOf),
   });
@@ -44,12 +43,16 @@ function problemOf(errors: readonly ValidationError[], pointerOf: (path: string)
 
 function faultsOf({ property, constraints = {}, children = [] }: ValidationError, path: string): FoundFault[] {
   const pointer = `${path}/${property.replaceAll('~', '~0').replaceAll('/', '~1')}`;
-  const own = Object.entries(constraints).map(([name, message]) => ({
-    pointer,
-    detail: name === 'whitelistValidation' ? 'This member is not known.' : `${message}.`.replace(/\.\.$/, '.'),
-    isShape: SHAPE.has(name),
-  }));
+  // Of several faults of one value the first one that says what shape it should have.
+  const broken = Object.keys(constraints);
+  const name = broken.find((each) => SHAPE.has(each)) ?? broken.at(-1);
+  const own = name === undefined ? [] : [{ pointer, detail: detailOf(name, constraints), isShape: SHAPE.has(name) }];
   return [...own, ...children.flatMap((child) => faultsOf(child, pointer))];
+}
+
+function detailOf(name: string, constraints: Readonly<Record<string, string>>): string {
+  if (name === 'whitelistValidation') return 'This member is not known.';
+  return `${constraints[name]}.`.replace(/\.\.$/, '.');
 }
 
 /** Text that the database can keep: no NUL, no half of a surrogate pair. */

@@ -1,0 +1,55 @@
+import { credentials, loadPackageDefinition, type makeClientConstructor } from '@grpc/grpc-js';
+import { loadSync } from '@grpc/proto-loader';
+import { protoPath } from 'grpc-health-check';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+
+type Constructor = ReturnType<typeof makeClientConstructor>;
+
+/** What the standard health service says of a service. */
+export async function checkHealth(address: string, service: string): Promise<unknown> {
+  const loaded = loadPackageDefinition(loadSync(protoPath, { enums: String })) as unknown as {
+    grpc: { health: { v1: { Health: Constructor } } };
+  };
+  const client = new loaded.grpc.health.v1.Health(address, credentials.createInsecure());
+  try {
+    const check = client.check as unknown as (
+      request: object,
+      done: (error: unknown, answer: { status: unknown }) => void,
+    ) => void;
+    return await new Promise((resolve, reject) => {
+      check.call(client, { service }, (error, answer) => (error ? reject(error as Error) : resolve(answer.status)));
+    });
+  } finally {
+    client.close();
+  }
+}
+
+/** The standard reflection service. */
+export class GrpcReflection {
+  constructor(private readonly address: string) {}
+
+  async services(): Promise<string[]> {
+    const folder = dirname(createRequire(import.meta.url).resolve('@grpc/reflection/package.json'));
+    const proto = join(folder, 'build/proto/grpc/reflection/v1/reflection.proto');
+    const loaded = loadPackageDefinition(loadSync(proto)) as unknown as {
+      grpc: { reflection: { v1: { ServerReflection: Constructor } } };
+    };
+    const client = new loaded.grpc.reflection.v1.ServerReflection(this.address, credentials.createInsecure());
+    try {
+      const open = client.serverReflectionInfo as unknown as () => import('@grpc/grpc-js').ClientDuplexStream<
+        object,
+        { listServicesResponse: { service: { name: string }[] } }
+      >;
+      const stream = open.call(client);
+      return await new Promise((resolve, reject) => {
+        stream.on('data', (answer) => resolve(answer.listServicesResponse.service.map(({ name }) => name)));
+        stream.on('error', reject);
+        stream.write({ listServices: '' });
+        stream.end();
+      });
+    } finally {
+      client.close();
+    }
+  }
+}
