@@ -7,7 +7,7 @@ import { tenantOf } from '../access/principal.js';
 import { refuse } from '../problem.js';
 import { type CandidateKind, PLATFORM } from '../vocabulary.js';
 import { MAX_CANDIDATES } from './residency.schemas.js';
-import { type ResidencyDecision, ResidencyService } from './residency.service.js';
+import { type EvaluateCandidate, type ResidencyDecision, ResidencyService } from './residency.service.js';
 
 export interface EvaluateResidencyRequest {
   readonly tenantId: string;
@@ -32,7 +32,7 @@ export class ResidencyGrpcController {
   @GrpcMethod('Retention', 'EvaluateResidency')
   @Needs({ scope: 'factory.data.read', forServices: true })
   evaluateResidency(request: EvaluateResidencyRequest, metadata: Metadata) {
-    return this.decide(request, callerOf(metadata), '');
+    return this.decide(read(request, callerOf(metadata), ''));
   }
 
   @GrpcMethod('Retention', 'EvaluateResidencyBatch')
@@ -43,21 +43,32 @@ export class ResidencyGrpcController {
       throw refuse('validation', '/candidates', detail);
     }
     const caller = callerOf(metadata);
-    return { results: candidates.map((each, index) => this.decide(each, caller, `/candidates/${index}`)) };
+    // All are read before one is decided, so that a call that fails has counted nothing.
+    const checked = candidates.map((each, index) => read(each, caller, `/candidates/${index}`));
+    return { results: checked.map((each) => this.decide(each)) };
   }
 
-  private decide(request: EvaluateResidencyRequest, { principal, tenantId: own }: Caller, path: string) {
-    const { storeClass, engine, region, dryRun } = request;
-    const named = request.tenantId === '' ? undefined : request.tenantId;
-    const tenantId = named === undefined ? own : tenantOf(principal, named, `${path}/tenant_id`);
-    if (tenantId === PLATFORM) throw refuse('validation', `${path}/tenant_id`, 'tenant_id is missing.');
-    const kind = KINDS[request.kind];
-    if (!kind) {
-      const wanted = Object.keys(KINDS).join(', ');
-      throw refuse('validation', `${path}/kind`, `The kind is none that is known; wanted is one of ${wanted}.`);
-    }
-    return toMessage(this.residency.evaluate({ tenantId, kind, storeClass, engine, region, dryRun }));
+  private decide(candidate: EvaluateCandidate) {
+    return toMessage(this.residency.evaluate(candidate));
   }
+}
+
+/** Throws a Problem. */
+function read(
+  request: EvaluateResidencyRequest,
+  { principal, tenantId: own }: Caller,
+  path: string,
+): EvaluateCandidate {
+  const { storeClass, engine, region, dryRun } = request;
+  const named = request.tenantId === '' ? undefined : request.tenantId;
+  const tenantId = named === undefined ? own : tenantOf(principal, named, `${path}/tenant_id`);
+  if (tenantId === PLATFORM) throw refuse('validation', `${path}/tenant_id`, 'tenant_id is missing.');
+  const kind = KINDS[request.kind];
+  if (!kind) {
+    const wanted = Object.keys(KINDS).join(', ');
+    throw refuse('validation', `${path}/kind`, `The kind is none that is known; wanted is one of ${wanted}.`);
+  }
+  return { tenantId, kind, storeClass, engine, region, dryRun };
 }
 
 function toMessage({ evaluatedAt, ...decision }: ResidencyDecision) {
