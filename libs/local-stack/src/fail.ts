@@ -5,5 +5,5 @@
 export function fail(error: unknown): void {
   process.exitCode = 1;
   const { code, message, stack } = error as NodeJS.ErrnoException;
-  console.error(code === undefined ? stack : `error: ${message || code}`);
+  process.stderr.write(`${code === undefined ? stack : `error: ${message || code}`}\n`);
 }

@@ -49,11 +49,11 @@ export function asyncApi() {
   };
 }
 
-function channelOf([type, { topic }]: [string, Described]) {
+function channelOf([type, { topic }]: [string, Described]): [string, object] {
   return [type, { address: topic, messages: { [type]: { $ref: `#/components/messages/${type}` } } }];
 }
 
-function operationOf([type, { summary }]: [string, Described], action: 'send' | 'receive') {
+function operationOf([type, { summary }]: [string, Described], action: 'send' | 'receive'): [string, object] {
   const channel = { $ref: `#/channels/${type}` };
   return [
     `${action}${type}`,
@@ -61,7 +61,7 @@ function operationOf([type, { summary }]: [string, Described], action: 'send' | 
   ];
 }
 
-function messageOf([type, { summary, payload }]: [string, Described], isOurs: boolean) {
+function messageOf([type, { summary, payload }]: [string, Described], isOurs: boolean): [string, object] {
   const properties = { ...ENVELOPE.properties, eventType: { type: 'string', const: type }, payload };
   return [
     type,

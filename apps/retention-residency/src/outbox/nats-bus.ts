@@ -21,7 +21,10 @@ const ACK_TIMEOUT_MS = 5000;
 /** A message id that comes again within this time is dropped by the server. */
 const DUPLICATE_WINDOW_MS = 2 * 60_000;
 const REDELIVERY_MS = 1000;
-const HANDLER_TIMEOUT_MS = 30_000;
+/** A server that forgot a pull, being another one now, is asked again after this. */
+const PULL_MS = 5000;
+/** A message that is neither worked off nor refused by then comes again: a server that was killed forgets the last answers. */
+const HANDLER_TIMEOUT_MS = 10_000;
 
 export interface NatsBusSettings {
   readonly url: string;
@@ -68,6 +71,7 @@ export class NatsBus extends EventBus {
 
   /** The connection, which reconnects by itself; made again after a first attempt that failed. */
   private open(): Promise<Session> {
+    if (this.isClosing) return Promise.reject(new Error('The bus is closed.'));
     this.session ??= this.connect().catch((error: unknown) => {
       this.session = undefined;
       throw error;
@@ -104,7 +108,13 @@ export class NatsBus extends EventBus {
           // One at a time: a message that fails is not overtaken.
           max_ack_pending: 1,
         });
-        const messages = await (await client.consumers.get(stream, durable)).consume({ max_messages: 1 });
+        const messages = await (
+          await client.consumers.get(stream, durable)
+        ).consume({
+          max_messages: 1,
+          expires: PULL_MS,
+          idle_heartbeat: PULL_MS / 5,
+        });
         this.consumed.push(messages);
         for await (const message of messages) await this.deliver(message, consumer, handler);
       } catch (error) {
@@ -123,7 +133,7 @@ export class NatsBus extends EventBus {
       message.ack();
     } catch (error) {
       this.logger.warn(`${consumer} did not work off ${id}: ${(error as Error).message}`);
-      if (error instanceof PoisonMessageError) message.term(error.message);
+      if (error instanceof PoisonMessageError) message.term();
       else message.nak(REDELIVERY_MS);
     }
   }

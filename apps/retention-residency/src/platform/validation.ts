@@ -17,7 +17,7 @@ const SHAPE = new Set([
 ]);
 
 /** Checks bodies and queries against their classes; unknown members are refused. */
-export const validationPipe = (pointerOf: (path: string) => string) =>
+const validationPipe = (pointerOf: (path: string) => string) =>
   new ValidationPipe({
     transform: true,
     whitelist: true,

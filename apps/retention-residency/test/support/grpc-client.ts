@@ -5,7 +5,7 @@ import {
   type ServiceError,
   credentials,
   loadPackageDefinition,
-  makeClientConstructor,
+  type makeClientConstructor,
 } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import protobuf from 'protobufjs';
@@ -51,7 +51,8 @@ export function openGrpc(address: string, channel: ChannelCredentials = credenti
       bound.call(client, request, metadata, { deadline: Date.now() + 10_000 }, done);
     });
   };
-  const withToken = (token: string | undefined) => (token === undefined ? {} : { authorization: `Bearer ${token}` });
+  const withToken = (token: string | undefined): Record<string, string> =>
+    token === undefined ? {} : { authorization: `Bearer ${token}` };
   return {
     call,
     evaluate: (request: object, token?: string, headers: Record<string, string> = {}) =>

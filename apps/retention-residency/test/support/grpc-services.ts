@@ -1,8 +1,12 @@
-import { credentials, loadPackageDefinition, type makeClientConstructor } from '@grpc/grpc-js';
+import { type ClientDuplexStream, credentials, loadPackageDefinition, type makeClientConstructor } from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { protoPath } from 'grpc-health-check';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+
+interface Services {
+  readonly listServicesResponse: { readonly service: { readonly name: string }[] };
+}
 
 type Constructor = ReturnType<typeof makeClientConstructor>;
 
@@ -37,13 +41,10 @@ export class GrpcReflection {
     };
     const client = new loaded.grpc.reflection.v1.ServerReflection(this.address, credentials.createInsecure());
     try {
-      const open = client.serverReflectionInfo as unknown as () => import('@grpc/grpc-js').ClientDuplexStream<
-        object,
-        { listServicesResponse: { service: { name: string }[] } }
-      >;
+      const open = client.serverReflectionInfo as unknown as () => ClientDuplexStream<object, Services>;
       const stream = open.call(client);
       return await new Promise((resolve, reject) => {
-        stream.on('data', (answer) => resolve(answer.listServicesResponse.service.map(({ name }) => name)));
+        stream.on('data', (answer: Services) => resolve(answer.listServicesResponse.service.map(({ name }) => name)));
         stream.on('error', reject);
         stream.write({ listServices: '' });
         stream.end();
