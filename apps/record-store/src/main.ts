@@ -21,7 +21,7 @@ function documentsFolder(env: NodeJS.ProcessEnv): string {
   return join(env.DATA_DIR || '.data', 'invoices');
 }
 
-/** `npm start`: the record store on its database, swept once and then every night, until it is told to stop. */
+/** `npm run start:record-store`: the record store on its database, swept once and then every night, until it is told to stop. */
 async function start(options: ShopOptions, signal: AbortSignal): Promise<void> {
   const database = await openDatabase(process.env);
   try {
@@ -64,7 +64,7 @@ async function sweepOnce(app: INestApplicationContext, signal: AbortSignal): Pro
   for (const failure of failures) console.error(`Sweep failed: ${failure}`);
 }
 
-const command = withShopOptions(new Command('npm start --'))
+const command = withShopOptions(new Command('npm run start:record-store --'))
   .description('Runs the record store on DATABASE_URL, or on a PostgreSQL of its own in DATA_DIR (default .data).')
   .parse();
 try {

@@ -2,10 +2,10 @@ import { spawn } from 'node:child_process';
 import { readdir } from 'node:fs/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import { MikroORM, defineConfig } from '@mikro-orm/postgresql';
-import { type TestDatabase, createTestDatabase } from 'local-stack/testing';
+import { type TestDatabase, createTestDatabase, environment, follow } from 'local-stack/testing';
 import type { DemoResult } from '../src/demo/run-demo.js';
 import { CHINOOK, describeWithChinook } from './support/chinook.js';
-import { environment, follow, programPath, runProgram, startProgram } from './support/program.js';
+import { programPath, runProgram, startProgram } from './support/program.js';
 import { temporaryFolder } from './support/temporary-folder.js';
 
 const SMALL = ['--customers', '12', '--seed', '7', '--now', '2026-11-30T00:00:00Z'];

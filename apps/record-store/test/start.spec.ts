@@ -2,12 +2,13 @@ import { spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { type Program, environment, follow, programPath, runProgram, startProgram } from './support/program.js';
+import { type Program, environment, follow } from 'local-stack/testing';
+import { programPath, runProgram, startProgram } from './support/program.js';
 import { temporaryFolder } from './support/temporary-folder.js';
 
 const RUNNING = 'The record store is running';
 
-describe('npm start', () => {
+describe('npm run start:record-store', () => {
   const started: Program[] = [];
 
   afterEach(async () => {

@@ -4,6 +4,7 @@ import { LoggerModule } from 'nestjs-pino';
 import { AccessGuard } from './access/access.guard.js';
 import { TokenVerifier } from './access/token-verifier.js';
 import { Evidence } from './evidence/evidence.js';
+import { GrpcSide } from './grpc.js';
 import { EventBus } from './outbox/event-bus.js';
 import { InProcessBus } from './outbox/in-process-bus.js';
 import { NatsBus } from './outbox/nats-bus.js';
@@ -30,6 +31,7 @@ import { Workers } from './workers/workers.js';
 export interface AppParts {
   readonly settings: Settings;
   readonly database: Database;
+  readonly grpc: GrpcSide;
   /** Tests bring their own. */
   readonly timeAndIds?: TimeAndIds;
 }
@@ -37,7 +39,7 @@ export interface AppParts {
 /** Wires the service; decides nothing. */
 @Module({})
 export class AppModule {
-  static of({ settings, database, timeAndIds = new TimeAndIds() }: AppParts): DynamicModule {
+  static of({ settings, database, grpc, timeAndIds = new TimeAndIds() }: AppParts): DynamicModule {
     return {
       module: AppModule,
       imports: [LoggerModule.forRoot(logging(settings))],
@@ -46,6 +48,7 @@ export class AppModule {
         { provide: Settings, useValue: settings },
         { provide: TimeAndIds, useValue: timeAndIds },
         { provide: Database, useValue: database },
+        { provide: GrpcSide, useValue: grpc },
         { provide: EventBus, useFactory: () => busOf(settings) },
         { provide: APP_GUARD, useClass: AccessGuard },
         { provide: APP_FILTER, useClass: ProblemFilter },

@@ -5,7 +5,7 @@ import { SwaggerModule } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import { Logger } from 'nestjs-pino';
 import { AppModule } from './app.module.js';
-import { grpcOptions } from './grpc.js';
+import { GrpcSide } from './grpc.js';
 import { openApiOf } from './open-api.js';
 import { Database } from './platform/database.js';
 import { refuseDeep } from './platform/json-depth.js';
@@ -34,7 +34,8 @@ export async function createApp(settings: Settings, timeAndIds = new TimeAndIds(
     adapter.getInstance().addHook('preValidation', async ({ body }: FastifyRequest) => refuseDeep(body));
     // JSON alone is read.
     adapter.getInstance().removeContentTypeParser('text/plain');
-    const module = AppModule.of({ settings, database, timeAndIds });
+    const grpc = new GrpcSide(settings);
+    const module = AppModule.of({ settings, database, grpc, timeAndIds });
     const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {
       bufferLogs: true,
       bodyParser: false,
@@ -47,7 +48,7 @@ export async function createApp(settings: Settings, timeAndIds = new TimeAndIds(
         `The stored rule for ${storeClass}, ${classification} is ${stored} days and stays; configured are ${configured}.`,
       );
     }
-    app.connectMicroservice(grpcOptions(settings), { inheritAppConfig: true });
+    app.connectMicroservice(grpc.options(), { inheritAppConfig: true });
     SwaggerModule.setup('docs', app, openApiOf(app));
     app.enableShutdownHooks();
     return app;
@@ -57,8 +58,28 @@ export async function createApp(settings: Settings, timeAndIds = new TimeAndIds(
   }
 }
 
-/** Serves gRPC, then REST, so that readiness on REST speaks for both. */
-export async function listen(app: NestFastifyApplication, { host, port }: Settings): Promise<void> {
-  await app.startAllMicroservices();
-  await app.listen(port, host);
+/** Serves gRPC, then REST, so that readiness on REST speaks for both. Returns the url of REST. Throws ListenError. */
+export async function listen(app: NestFastifyApplication, { host, port, grpcPort }: Settings): Promise<string> {
+  await app.init();
+  await app.startAllMicroservices().catch((error: unknown) => {
+    throw new ListenError('gRPC', `${host}:${grpcPort}`, error);
+  });
+  // Fastify's own: the promise of Nest's `listen` never settles when the port is taken.
+  const fastify = app.getHttpAdapter().getInstance();
+  return fastify.listen({ host, port }).catch((error: unknown) => {
+    throw new ListenError('REST', `${host}:${port}`, error);
+  });
+}
+
+/** An address cannot be listened on. */
+class ListenError extends Error {
+  readonly code = 'listen';
+
+  constructor(side: string, address: string, cause: unknown) {
+    const why = /EADDRINUSE|address already in use|No address added/.test((cause as Error).message)
+      ? 'it is taken. Free it, or name another one'
+      : (cause as Error).message;
+    super(`${side} cannot listen on ${address}: ${why}.`, { cause });
+    this.name = 'ListenError';
+  }
 }

@@ -1,34 +1,56 @@
 import { readFileSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { type Server, ServerCredentials } from '@grpc/grpc-js';
 import type { PackageDefinition } from '@grpc/proto-loader';
 import { ReflectionService } from '@grpc/reflection';
+import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { type GrpcOptions, Transport } from '@nestjs/microservices';
 import { HealthImplementation } from 'grpc-health-check';
 import type { Settings } from './settings.js';
 
 const PACKAGE = 'datafoundations.retention.v1';
+const SERVICE = `${PACKAGE}.Retention`;
 const PROTO = fileURLToPath(new URL('../../../proto/retention.proto', import.meta.url));
 const MAX_MESSAGE_BYTES = 256 * 1024;
+/** Calls that are under way may end; a stream that watches health would go on for ever. */
+const DRAIN_MS = 5000;
 
 /** The gRPC side of the application, with the standard health and reflection services beside ours. */
-export function grpcOptions(settings: Settings): GrpcOptions {
-  return {
-    transport: Transport.GRPC,
-    options: {
-      package: PACKAGE,
-      protoPath: PROTO,
-      url: `${settings.host}:${settings.grpcPort}`,
-      credentials: credentialsOf(settings),
-      maxReceiveMessageLength: MAX_MESSAGE_BYTES,
-      loader: { longs: Number, enums: String, defaults: true, arrays: true },
-      gracefulShutdown: true,
-      onLoadPackageDefinition: (definition: PackageDefinition, server: Server) => {
-        new ReflectionService(definition).addToServer(server);
-        new HealthImplementation({ '': 'SERVING', [`${PACKAGE}.Retention`]: 'SERVING' }).addToServer(server);
+export class GrpcSide implements BeforeApplicationShutdown {
+  private readonly health = new HealthImplementation({ '': 'SERVING', [SERVICE]: 'SERVING' });
+  private server: Server | undefined;
+
+  constructor(private readonly settings: Settings) {}
+
+  options(): GrpcOptions {
+    const { host, grpcPort } = this.settings;
+    return {
+      transport: Transport.GRPC,
+      options: {
+        package: PACKAGE,
+        protoPath: PROTO,
+        url: `${host}:${grpcPort}`,
+        credentials: credentialsOf(this.settings),
+        maxReceiveMessageLength: MAX_MESSAGE_BYTES,
+        loader: { longs: Number, enums: String, defaults: true, arrays: true },
+        onLoadPackageDefinition: (definition: PackageDefinition, server: Server) => {
+          new ReflectionService(definition).addToServer(server);
+          this.health.addToServer(server);
+          this.server = server;
+        },
       },
-    },
-  };
+    };
+  }
+
+  async beforeApplicationShutdown(): Promise<void> {
+    const { server } = this;
+    if (!server) return;
+    for (const service of ['', SERVICE]) this.health.setStatus(service, 'NOT_SERVING');
+    const drained = new Promise<void>((resolve) => server.tryShutdown(() => resolve()));
+    await Promise.race([drained, delay(DRAIN_MS, undefined, { ref: false })]);
+    server.forceShutdown();
+  }
 }
 
 /** TLS where a certificate is configured; with a client CA, clients must bring a certificate too. */

@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Logger } from '@nestjs/common';
 import pg from 'pg';
@@ -21,7 +22,7 @@ export class Listener {
   private readonly logger = new Logger(Listener.name);
   private readonly stopping = new AbortController();
   private running: Promise<void> | undefined;
-  private client: pg.Client | undefined;
+  private socket: Socket | undefined;
 
   constructor(private readonly input: ListenerInput) {}
 
@@ -31,25 +32,28 @@ export class Listener {
 
   async stop(): Promise<void> {
     this.stopping.abort();
-    await this.client?.end().catch(() => undefined);
+    this.socket?.destroy();
     await this.running;
   }
 
   private async run(): Promise<void> {
     let pause = FIRST_PAUSE_MS;
     while (!this.stopping.signal.aborted) {
+      // A socket of our own: `end` of the client waits for a server that is frozen, and never settles while it connects.
+      const socket = new Socket();
       const client = new pg.Client({
         connectionString: this.input.url,
+        stream: () => socket,
         connectionTimeoutMillis: 5000,
         keepAlive: true,
       });
-      this.client = client;
+      this.socket = socket;
       try {
         await this.listen(client, () => (pause = FIRST_PAUSE_MS));
       } catch (error) {
         if (!this.stopping.signal.aborted) this.logger.warn(`Listening was interrupted: ${(error as Error).message}`);
       }
-      await client.end().catch(() => undefined);
+      socket.destroy();
       await delay(pause, undefined, { signal: this.stopping.signal }).catch(() => undefined);
       pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
     }

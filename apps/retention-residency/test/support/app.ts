@@ -81,8 +81,7 @@ export async function startApp(
   });
   const time = new TestTime(new Date());
   const app = await createApp(settings, time);
-  await listen(app, settings);
-  const url = await app.getUrl();
+  const url = await listen(app, settings);
   const call = async (method: string, path: string, options: CallOptions = {}): Promise<Answer> => {
     const { client, tenant, body, headers = {} } = options;
     const token = options.token ?? (client === undefined ? undefined : await identity.token(client));

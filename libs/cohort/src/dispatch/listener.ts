@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import pg from 'pg';
 import type { EngineContext } from '../engine/context.js';
 import { listenStatement } from '../sql/wake.js';
@@ -12,17 +13,25 @@ const RECONNECT_MS = 5000;
  */
 export async function listenForWork(ctx: EngineContext, url: string, wake: Wake, stop: AbortSignal): Promise<void> {
   while (!stop.aborted) {
-    await listenOnce(ctx, url, wake, stop).catch((error: unknown) =>
-      ctx.logger.error('Listening for row handler work failed; the queue is polled meanwhile', error),
-    );
+    await listenOnce(ctx, url, wake, stop).catch((error: unknown) => {
+      if (!stop.aborted)
+        ctx.logger.error('Listening for row handler work failed; the queue is polled meanwhile', error);
+    });
     await new Wake().sleep(RECONNECT_MS, stop);
   }
 }
 
 /** Returns when the connection has ended. */
 async function listenOnce(ctx: EngineContext, url: string, wake: Wake, stop: AbortSignal): Promise<void> {
-  const client = new pg.Client({ connectionString: url, keepAlive: true, application_name: 'cohort listener' });
-  const close = () => void client.end().catch(() => undefined);
+  // A socket of our own: `end` of the client waits for a server that is frozen, and never settles while it connects.
+  const socket = new Socket();
+  const client = new pg.Client({
+    connectionString: url,
+    stream: () => socket,
+    keepAlive: true,
+    application_name: 'cohort listener',
+  });
+  const close = () => void socket.destroy();
   const ended = new Promise<void>((resolve, reject) => {
     client.on('end', resolve);
     client.on('error', reject);

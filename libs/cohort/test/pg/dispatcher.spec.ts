@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { mkdtemp, rm, writeFile, access } from 'node:fs/promises';
+import { type AddressInfo, type Socket, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
@@ -556,9 +558,29 @@ describe('the loop', () => {
       } finally {
         await stopLoops();
       }
-      expect(await listens()).toBe(0);
+      await until(async () => Number((await listens()) === 0));
     },
   );
+
+  // acceptance 407; DSP-18
+  test('ends when it is stopped while its listener still connects', async () => {
+    const silent = createServer().listen(0, '127.0.0.1');
+    await once(silent, 'listening');
+    const { port } = silent.address() as AddressInfo;
+    const listenUrl = `postgresql://nobody@127.0.0.1:${port}/nothing`;
+    const host = await openHost({
+      ...notesHost,
+      options: { ...notesHost.options, listenUrl },
+      providers: [handlerOf(SessionNote, 'Notes')],
+    });
+    const connecting = once(silent, 'connection') as Promise<[Socket]>;
+    start(host);
+    const [socket] = await connecting;
+    await stopLoops();
+    socket.destroy();
+    silent.close();
+    await once(silent, 'close');
+  });
 
   // acceptance 405, 407; DSP-18
   test('gives back what it has claimed when the host stops, and asks handlers at work to end', async () => {
