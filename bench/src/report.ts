@@ -19,8 +19,8 @@ export function toText({ server, rows, rounds, results }: Report): string {
     result.name,
     `${result.tenants}`,
     result.index ?? 'none',
-    describeSide(result.a, result.removed),
-    describeSide(result.b, result.removed),
+    describeSide(result.a, result),
+    describeSide(result.b, result),
     `${result.ratio.toFixed(2)} ×`,
     result.wanted === null ? 'noted' : `${result.wanted} ×${result.passed ? '' : ', not reached'}`,
   ]);
@@ -39,6 +39,7 @@ export function toText({ server, rows, rounds, results }: Report): string {
   ].join('\n');
 }
 
-function describeSide({ label, median, spread }: Side, removed: number): string {
-  return `${label}: ${(removed / median).toFixed(0)} k rows/s (${spread.toFixed(2)})`;
+function describeSide({ label, median, spread }: Side, { removed, counts }: Measurement): string {
+  const figure = counts === null ? `${median.toFixed(0)} ms` : `${(removed / median).toFixed(0)} k ${counts}/s`;
+  return `${label}: ${figure} (${spread.toFixed(2)})`;
 }

@@ -3,6 +3,9 @@ import { dispatchHandlers, queueHandlers } from './contenders/dispatch-handlers.
 import { queueJobs, runGraphile } from './contenders/run-graphile.js';
 import { sweepLocked } from './contenders/sweep-locked.js';
 import { sweepPorted } from './contenders/sweep-ported.js';
+import { openBatchesVsSingle, openEvaluateVsEcho } from './governance/evaluate-residency.js';
+import { openOutboxLag, openOutboxVsPublish } from './governance/publish-events.js';
+import type { OpenedSides } from './governance/service-row.js';
 import type { TableShape, World } from './world.js';
 
 /** Removes what is due and returns how many rows that were. */
@@ -32,7 +35,19 @@ export interface WorkRow {
   readonly wanted: number | null;
 }
 
-export type BenchRow = PurgeRow | WorkRow;
+/** Two ways through the governance service, or through it and past it, on a database of its own. */
+export interface ServiceRow {
+  readonly kind: 'service';
+  readonly name: string;
+  readonly a: readonly [label: string];
+  readonly b: readonly [label: string];
+  readonly open: (url: string) => Promise<OpenedSides>;
+  /** Null: the time itself counts, not how much was done in it. */
+  readonly counts: 'calls' | 'events' | null;
+  readonly wanted: number | null;
+}
+
+export type BenchRow = PurgeRow | WorkRow | ServiceRow;
 
 export const ROWS: readonly BenchRow[] = [
   {
@@ -58,6 +73,42 @@ export const ROWS: readonly BenchRow[] = [
     name: 'handlers-vs-graphile',
     a: ['row handlers', queueHandlers, dispatchHandlers],
     b: ['graphile-worker jobs', queueJobs, runGraphile],
+    wanted: 1,
+  },
+  {
+    kind: 'service',
+    name: 'evaluate-vs-echo',
+    a: ['EvaluateResidency'],
+    b: ['bare gRPC echo'],
+    open: openEvaluateVsEcho,
+    counts: 'calls',
+    wanted: 0.8,
+  },
+  {
+    kind: 'service',
+    name: 'batches-vs-single',
+    a: ['decisions in batches of 50'],
+    b: ['single calls'],
+    open: openBatchesVsSingle,
+    counts: 'calls',
+    wanted: 10,
+  },
+  {
+    kind: 'service',
+    name: 'outbox-vs-publish',
+    a: ['outbox to JetStream'],
+    b: ['bare publishes'],
+    open: openOutboxVsPublish,
+    counts: 'events',
+    wanted: 0.5,
+  },
+  {
+    kind: 'service',
+    name: 'outbox-lag',
+    a: ['p99 at 500 events/s'],
+    b: ['allowed'],
+    open: openOutboxLag,
+    counts: null,
     wanted: 1,
   },
 ];

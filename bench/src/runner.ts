@@ -1,4 +1,5 @@
-import type { BenchRow, Contender, PurgeRow, WorkRow } from './rows.js';
+import { withDatabase } from './database.js';
+import type { BenchRow, Contender, PurgeRow, ServiceRow, WorkRow } from './rows.js';
 import { type World, loadSource, refill, tenantIds, verify } from './world.js';
 
 export interface Side {
@@ -15,6 +16,8 @@ export interface Measurement {
   readonly tenants: number;
   readonly index: string | null;
   readonly removed: number;
+  /** Of what there are `removed`; null: the time itself counts. */
+  readonly counts: 'rows' | ServiceRow['counts'];
   readonly held: number;
   readonly a: Side;
   readonly b: Side;
@@ -32,7 +35,8 @@ interface Size {
 
 /** Measures one row: A B A B, each from the same state. Throws when a side does anything but what it should. */
 export function measure(row: BenchRow, world: WorldOfRow, size: Size): Promise<Measurement> {
-  return row.kind === 'purge' ? measurePurge(row, world, size) : measureWork(row, world, size);
+  if (row.kind === 'purge') return measurePurge(row, world, size);
+  return row.kind === 'work' ? measureWork(row, world, size) : measureService(row, world, size);
 }
 
 /** Each on a fresh copy of the same table. */
@@ -54,7 +58,8 @@ async function measurePurge(row: PurgeRow, given: WorldOfRow, { tableRows, round
     () => time(row.a),
     () => time(row.b),
   );
-  return { ...sides, tenants: row.tenants, index: row.index, removed: expected.removed, held: expected.held };
+  const { tenants, index } = row;
+  return { ...sides, tenants, index, removed: expected.removed, counts: 'rows', held: expected.held };
 }
 
 /** Work is much slower than purging: so much of it as keeps a round as long. */
@@ -77,7 +82,26 @@ async function measureWork(row: WorkRow, given: WorldOfRow, { tableRows, rounds 
     () => time(row.a),
     () => time(row.b),
   );
-  return { ...sides, tenants: 1, index: null, removed: count, held: 0 };
+  return { ...sides, tenants: 1, index: null, removed: count, counts: 'rows', held: 0 };
+}
+
+/** On a database of its own, beside that of the library. */
+async function measureService(row: ServiceRow, { url }: WorldOfRow, { tableRows, rounds }: Size): Promise<Measurement> {
+  const count = Math.ceil(tableRows / ROWS_PER_WORK);
+  const sides = await withDatabase(url, async (ofRow) => {
+    const { a, b, close } = await row.open(ofRow);
+    try {
+      return await alternate(
+        row,
+        rounds,
+        () => a.measure(count),
+        () => b.measure(count),
+      );
+    } finally {
+      await close();
+    }
+  });
+  return { ...sides, tenants: 1, index: null, removed: count, counts: row.counts, held: 0 };
 }
 
 async function alternate(

@@ -1,4 +1,4 @@
-import { createTestDatabase } from 'local-stack/testing';
+import { NATS_MISSING, createTestDatabase } from 'local-stack/testing';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { bench } from '../src/bench.js';
 import { readOptions } from '../src/options.js';
@@ -19,8 +19,9 @@ async function run(...argv: string[]): Promise<{ exitCode: number; text: string 
 }
 
 describe('the bench', () => {
-  test('measures every row and prints one JSON object', async () => {
-    const { exitCode, text } = await run('--rows', '2000', '--rounds', '1', '--json');
+  test('measures every row of the library and prints one JSON object', async () => {
+    const rows = ['locked-vs-ported', 'locked-vs-delete', 'handlers-vs-graphile'].flatMap((name) => ['--only', name]);
+    const { exitCode, text } = await run('--rows', '2000', '--rounds', '1', '--json', ...rows);
 
     const report = JSON.parse(text) as Report & { results: Report['results'][number][] };
     expect(exitCode).toBe(0);
@@ -36,6 +37,23 @@ describe('the bench', () => {
       expect(result.a.times).toHaveLength(1);
       expect(result.ratio).toBeCloseTo(result.b.median / result.a.median);
     }
+  });
+
+  test.each([
+    ['evaluate-vs-echo', 'calls', 0.8],
+    ['batches-vs-single', 'calls', 10],
+  ])('measures %s of the governance service', async (name, counts, wanted) => {
+    const { text } = await run('--rows', '5000', '--rounds', '1', '--json', '--only', name);
+    expect((JSON.parse(text) as Report).results).toMatchObject([{ name, counts, wanted, removed: 100 }]);
+  });
+
+  (NATS_MISSING ? test.skip : test).each([
+    ['outbox-vs-publish', 'events', 0.5, /k events\/s/],
+    ['outbox-lag', null, 1, /p99 at 500 events\/s: \d+ ms .* allowed: 1000 ms/],
+  ])('measures %s of the governance service', async (name, _, wanted, figure) => {
+    const { text } = await run('--rows', '5000', '--rounds', '1', '--only', name);
+    expect(text).toMatch(figure);
+    expect(text).toMatch(new RegExp(`^${name} .*×  ${wanted} ×`, 'm'));
   });
 
   test('measures one row on another shape of table and prints a table', async () => {

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { type BusMessage, type EventBus, PoisonMessageError } from '../src/outbox/event-bus.js';
 import { InProcessBus } from '../src/outbox/in-process-bus.js';
 import { NatsBus } from '../src/outbox/nats-bus.js';
-import { NATS_MISSING, type NatsNode, openNats } from './support/nats.js';
+import { NATS_MISSING, type NatsNode, openNats } from 'local-stack/testing';
 import { until } from './support/until.js';
 
 const TOPIC = 'data-foundations.test.v1.happened';

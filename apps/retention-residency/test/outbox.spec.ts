@@ -13,7 +13,7 @@ import { OutboxRelay } from '../src/outbox/outbox-relay.js';
 import { selectLag } from '../src/outbox/outbox.queries.js';
 import { WorkerLoop } from '../src/platform/worker-loop.js';
 import { actor, openGovernance } from './support/governance.js';
-import { NATS_MISSING, openNats } from './support/nats.js';
+import { NATS_MISSING, openNats } from 'local-stack/testing';
 import { until } from './support/until.js';
 
 /** Keeps what it is given, and fails where a test wants it to. */

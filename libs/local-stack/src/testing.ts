@@ -5,6 +5,7 @@ import { dropDatabase, lockKey, runVariables, withClient } from './test-server.j
 
 export { TestServerMissingError, TestTemplateError };
 export { findFreePort } from './free-port.js';
+export { NATS_MISSING, type NatsNode, openNats } from './nats-servers.js';
 export { type Ended, type Program, environment, follow, startProgram } from './program.js';
 export { startTestServer, type TestServer } from './test-server.js';
 

@@ -17,8 +17,11 @@ export interface OutboxRow {
   readonly id: string;
   readonly topic: string;
   readonly partition_key: string;
+  readonly aggregate: string;
   readonly aggregate_id: string;
-  readonly envelope: Envelope;
+  readonly occurred_at: string;
+  /** The envelope, in JSON. */
+  readonly body: string;
 }
 
 /**
@@ -67,11 +70,14 @@ export async function insertEvents(em: EntityManager, rows: readonly NewOutboxRo
 }
 
 /**
- * Takes keys that have something to publish, for this transaction: another relay leaves them alone until it ends. What they
+ * Takes keys that have something to publish, `limit` of those of the `window` oldest events, for this transaction: another relay leaves them alone until it ends. What they
  * have is read by the next statement, whose snapshot is younger than the locks; this one's may show what another relay has
  * published meanwhile.
  */
-export async function claimKeys(em: EntityManager, limit: number, except: readonly string[]): Promise<string[]> {
+export async function claimKeys(
+  em: EntityManager,
+  { window, limit, except }: { window: number; limit: number; except: readonly string[] },
+): Promise<string[]> {
   const rows = await runSql<{ partition_key: string }>(
     em,
     `with waiting as materialized (
@@ -86,10 +92,10 @@ export async function claimKeys(em: EntityManager, limit: number, except: readon
        group by partition_key
      )
      select partition_key
-     from waiting
+     from (select partition_key from waiting order by seq offset 0) in_order
      where pg_try_advisory_xact_lock(hashtextextended(partition_key, 2))
-     order by seq`,
-    [limit, except],
+     limit $3`,
+    [window, except, limit],
   );
   return rows.map(({ partition_key }) => partition_key);
 }
@@ -101,7 +107,8 @@ export function selectWaiting(
 ): Promise<OutboxRow[]> {
   return runSql<OutboxRow>(
     em,
-    `select seq, id, topic, partition_key, aggregate_id, envelope
+    `select seq, id, topic, partition_key, aggregate, aggregate_id,
+       envelope ->> 'occurredAt' as occurred_at, envelope::text as body
      from data_foundations.outbox
      where published_at is null and partition_key = any ($1::text[])
      order by seq

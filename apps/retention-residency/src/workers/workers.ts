@@ -10,6 +10,8 @@ import { RuleActivator } from '../rules/rule-activator.js';
 import { Settings } from '../settings.js';
 
 const RELAY_MS = 1000;
+/** One publishes while the other reads and commits. */
+const RELAYS = 2;
 const ACTIVATION_MS = 1000;
 const AGEING_MS = 3_600_000;
 const CHAINS_AT_ONCE = 100;
@@ -29,17 +31,21 @@ export class Workers implements OnApplicationBootstrap, OnModuleDestroy {
     private readonly bus: EventBus,
     @Inject(Settings) settings: Pick<Settings, 'platformDatabaseUrl'>,
   ) {
-    const publish = new WorkerLoop({ name: 'outbox relay', tick: () => relay.tick(), intervalMs: RELAY_MS });
+    const relays = Array.from(
+      { length: RELAYS },
+      () => new WorkerLoop({ name: 'outbox relay', tick: () => relay.tick(), intervalMs: RELAY_MS }),
+    );
+    const wake = () => relays.forEach((each) => each.wake());
     const age = () => database.asPlatform((em) => evidence.age(em, CHAINS_AT_ONCE));
     this.loops = [
-      publish,
+      ...relays,
       new WorkerLoop({ name: 'rule activation', tick: () => activator.tick(), intervalMs: ACTIVATION_MS }),
       new WorkerLoop({ name: 'ageing of evidence', tick: age, intervalMs: AGEING_MS }),
     ];
     this.listener = new Listener({
       url: settings.platformDatabaseUrl,
-      channels: { data_foundations_outbox: () => publish.wake() },
-      onConnect: async () => publish.wake(),
+      channels: { data_foundations_outbox: wake },
+      onConnect: async () => wake(),
     });
   }
 

@@ -1,22 +1,18 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { createConnection } from 'node:net';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { findFreePort } from 'local-stack/testing';
-import { until } from './until.js';
+import { delimiter, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { findFreePort } from './free-port.js';
 
-const BINARY = ['nats-server', '/usr/sbin/nats-server'].find((path) => {
-  try {
-    execFileSync(path, ['--version'], { stdio: 'ignore' });
-    return true;
-  } catch {
-    return false;
-  }
-});
+const BINARY = [...(process.env.PATH ?? '').split(delimiter), '/usr/sbin']
+  .map((folder) => join(folder, 'nats-server'))
+  .find((path) => existsSync(path));
 
-/** Why the tests of this file skip; undefined: they run. With CI=true a missing server is a failure. */
+/** Why tests that want one skip; undefined: they run. With CI=true a missing server is a failure. */
 export const NATS_MISSING =
   BINARY === undefined && process.env.CI !== 'true' ? 'nats-server is not installed' : undefined;
 
@@ -50,7 +46,10 @@ export async function openNats(size = 1): Promise<NatsNode[]> {
         url: `nats://127.0.0.1:${port}`,
         start: async () => {
           child = spawn(BINARY, size > 1 ? [...args, ...clustered] : args, { stdio: 'ignore' });
-          await until(() => isOpen(port!));
+          while (!(await isOpen(port!))) {
+            if (child.exitCode !== null) throw new Error(`${BINARY} ended with ${child.exitCode} before it listened.`);
+            await delay(5);
+          }
         },
         kill: () => end('SIGKILL'),
         stop: async () => {
