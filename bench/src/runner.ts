@@ -64,6 +64,7 @@ async function measurePurge(row: PurgeRow, given: WorldOfRow, { tableRows, round
 
 /** Work is much slower than purging: so much of it as keeps a round as long. */
 const ROWS_PER_WORK = 50;
+const WARM_UP = 5000;
 
 async function measureWork(row: WorkRow, given: WorldOfRow, { tableRows, rounds }: Size): Promise<Measurement> {
   const world: World = { ...given, tenantIds: tenantIds(1) };
@@ -91,6 +92,8 @@ async function measureService(row: ServiceRow, { url }: WorldOfRow, { tableRows,
   const sides = await withDatabase(url, async (ofRow) => {
     const { a, b, close } = await row.open(ofRow);
     try {
+      // A server that has just started is not yet compiled.
+      for (const side of [a, b]) await side.measure(Math.min(count, WARM_UP));
       return await alternate(
         row,
         rounds,
