@@ -108,7 +108,7 @@ export class Settings {
 const DEFAULT_DAYS = { traces: 30, runs: 365, artifacts: 365, audit: 2555, projections: 395 };
 
 /** Each setting, its variable and its default. Undefined: it must be given, or may be left out. */
-const VARIABLES: Readonly<Record<Exclude<keyof Settings, 'isProduction'>, readonly [string, unknown?]>> = {
+export const VARIABLES: Readonly<Record<Exclude<keyof Settings, 'isProduction'>, readonly [string, unknown?]>> = {
   host: ['HOST', '127.0.0.1'],
   port: ['PORT', 3000],
   grpcPort: ['GRPC_PORT', 50_051],

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { Ajv } from 'ajv';
 import addFormats from 'ajv-formats';
 import asyncApiSpecs from '@asyncapi/specs';
+import { VARIABLES } from '../src/settings.js';
 import { openApiOf } from '../src/open-api.js';
 import { asyncApi } from '../src/outbox/async-api.js';
 import { PROBLEMS } from '../src/platform/error-map.js';
@@ -55,5 +56,20 @@ describe('the documents of the interfaces', () => {
     ]);
     const known = Object.entries(PROBLEMS).map(([code, { http, grpc }]) => [code, http, status[grpc]]);
     expect(rows).toEqual(known);
+  });
+
+  test('docs/governance.md has every setting with its default, and every request', async () => {
+    const text = await readFile(new URL('governance.md', DOCS), 'utf8');
+    const rows = [...text.matchAll(/^\| `([A-Z_]+)` \| (?:`(.*?)` )?\|/gm)].map(([, variable, value]) => [
+      variable,
+      value,
+    ]);
+    const written = (value: unknown) => {
+      if (value === undefined || typeof value === 'string') return value;
+      return Array.isArray(value) ? value.join(',') : JSON.stringify(value);
+    };
+    const known = Object.values(VARIABLES).map(([variable, value]) => [variable, written(value)]);
+    expect(rows.sort()).toEqual(known.sort());
+    for (const path of Object.keys(openApiOf(app.app).paths)) expect(text).toContain(path);
   });
 });

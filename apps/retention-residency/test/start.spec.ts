@@ -1,12 +1,15 @@
+import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
 import pg from 'pg';
 import { type Program, findFreePort, startProgram } from 'local-stack/testing';
 
 const RUNNING = 'Ctrl-C stops all of it.';
+const README = new URL('../../../README.md', import.meta.url);
 const program = (name: string) => join(import.meta.dirname, '../dist', `${name}.js`);
 
 describe('npm start', () => {
@@ -52,6 +55,13 @@ describe('npm start', () => {
     const headers = { authorization, 'content-type': 'application/json' };
     const put = await fetch(url('/factory/data/retention/traces/public'), { method: 'PUT', headers, body });
     expect([put.status, put.headers.get('etag')]).toEqual([200, '"2"']);
+    // What the README shows.
+    const blocks = [...(await readFile(README, 'utf8')).matchAll(/```sh\n(.*?)```/gs)].map((match) => match[1]!);
+    const shown = blocks.find((block) => block.includes('curl'))!;
+    const script = shown.replace(':3001/', `:${ports.IDENTITY_PORT}/`).replace(':3000/', `:${ports.PORT}/`);
+    const { stdout: answer } = await promisify(execFile)('bash', ['-c', script]);
+    expect((JSON.parse(answer) as { rules: unknown[] }).rules).toHaveLength(20);
+
     first.child.kill('SIGTERM');
     const { code, stdout, stderr } = await first.ended;
     expect([code, stderr]).toEqual([0, '']);

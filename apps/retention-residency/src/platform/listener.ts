@@ -11,8 +11,8 @@ const PING_TIMEOUT_MS = 2000;
 
 export interface ListenerInput {
   readonly url: string;
-  /** What to do with a message of each channel. */
-  readonly channels: Readonly<Record<string, (payload: string) => void>>;
+  /** What to do with a message of each channel. When that fails, all is begun again: `onConnect` reads what was missed. */
+  readonly channels: Readonly<Record<string, (payload: string) => void | Promise<void>>>;
   /** After each connect: what was said while nobody listened is not said again. */
   readonly onConnect: () => Promise<void>;
 }
@@ -62,12 +62,13 @@ export class Listener {
   /** Returns or throws when the connection has ended. */
   private async listen(client: pg.Client, onConnected: () => void): Promise<void> {
     const { channels, onConnect } = this.input;
-    const ended = new Promise<void>((resolve, reject) => {
-      client.once('end', resolve);
-      client.on('error', reject);
-    });
+    const { promise: ended, resolve, reject } = Promise.withResolvers<void>();
     ended.catch(() => undefined);
-    client.on('notification', ({ channel, payload = '' }) => channels[channel]?.(payload));
+    client.once('end', resolve);
+    client.on('error', reject);
+    client.on('notification', ({ channel, payload = '' }) => {
+      Promise.resolve(channels[channel]?.(payload)).catch(reject);
+    });
     await client.connect();
     for (const channel of Object.keys(channels)) await client.query(`listen ${client.escapeIdentifier(channel)}`);
     // Listening first: what changes while everything is read is heard.

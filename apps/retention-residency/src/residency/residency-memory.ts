@@ -1,4 +1,4 @@
-import { Inject, Injectable, Logger, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
+import { Inject, Injectable, type OnApplicationBootstrap, type OnModuleDestroy } from '@nestjs/common';
 import { Database } from '../platform/database.js';
 import { Listener } from '../platform/listener.js';
 import { Settings } from '../settings.js';
@@ -16,7 +16,6 @@ export interface RememberedRule {
 /** The residency rules of every tenant, in memory. Another replica's changes arrive by NOTIFY; all are read again after a lost connection. */
 @Injectable()
 export class ResidencyMemory implements OnApplicationBootstrap, OnModuleDestroy {
-  private readonly logger = new Logger(ResidencyMemory.name);
   private readonly rules = new Map<string, RememberedRule>();
   private readonly listener: Listener;
 
@@ -26,7 +25,7 @@ export class ResidencyMemory implements OnApplicationBootstrap, OnModuleDestroy 
   ) {
     this.listener = new Listener({
       url: settings.platformDatabaseUrl,
-      channels: { [CHANNEL]: (tenantId) => void this.reload(tenantId) },
+      channels: { [CHANNEL]: (tenantId) => this.reload(tenantId) },
       onConnect: () => this.reloadAll(),
     });
   }
@@ -56,14 +55,9 @@ export class ResidencyMemory implements OnApplicationBootstrap, OnModuleDestroy 
   }
 
   private async reload(tenantId: string): Promise<void> {
-    try {
-      const rule = await this.database.asPlatform((em) => em.findOne(ResidencyRule, { tenantId }));
-      if (rule) this.remember(rule);
-      else this.rules.delete(tenantId);
-    } catch (error) {
-      // The connection that told it is in trouble too, and everything is read again once it is back.
-      this.logger.warn(`A residency rule could not be read: ${(error as Error).message}`);
-    }
+    const rule = await this.database.asPlatform((em) => em.findOne(ResidencyRule, { tenantId }));
+    if (rule) this.remember(rule);
+    else this.rules.delete(tenantId);
   }
 
   private async reloadAll(): Promise<void> {
