@@ -1,6 +1,7 @@
 import { Migrator } from '@mikro-orm/migrations';
 import { defineConfig } from '@mikro-orm/postgresql';
 import { retentionResidencyMigrations } from 'migrations';
+import type pg from 'pg';
 import { evidenceHeadMapping, evidenceMapping } from '../evidence/evidence.mapping.js';
 import { inboxMapping, outboxMapping } from '../outbox/outbox.mapping.js';
 import { residencyRuleMapping } from '../residency/residency-rule.mapping.js';
@@ -20,6 +21,7 @@ export function ormOptions({ url, pool = 10, contextName }: OrmSettings) {
     clientUrl: url,
     ...(contextName && { contextName }),
     pool: { min: 0, max: pool },
+    driverOptions: { onPoolCreated: giveBackLostConnections },
     entities: [
       retentionRuleMapping,
       residencyRuleMapping,
@@ -40,5 +42,24 @@ export function ormOptions({ url, pool = 10, contextName }: OrmSettings) {
       silent: true,
     },
     logger: (message) => console.error(message),
+  });
+}
+
+/**
+ * A transaction whose connection is lost is not given back to the pool: its rollback fails first. Without this a database that
+ * goes away and comes back would leave a pool in which every connection is taken for ever.
+ */
+function giveBackLostConnections(pool: pg.Pool): void {
+  pool.on('connect', (client) => {
+    client.once('end', () => {
+      const { release } = client;
+      // Whoever still holds it gives it back a second time.
+      client.release = () => undefined;
+      try {
+        release(true);
+      } catch {
+        // It was not taken.
+      }
+    });
   });
 }
