@@ -77,6 +77,10 @@ describe('REST', () => {
     // field case S04
     test('shows a shortening before it takes force, with an ETag, and changes nothing in a dry run', async () => {
       const body = { retentionDays: 30, justification: 'less is enough' };
+      for (const dryRun of ['1', 'yes', 'TRUE', '']) {
+        const refused = await app.put(`/factory/data/retention/runs/public?dryRun=${dryRun}`, { ...asAcme, body });
+        expect([refused.status, refused.body.code]).toEqual([expect.any(Number), 'validation']);
+      }
       const impact = await app.put('/factory/data/retention/runs/public?dryRun=true', { ...asAcme, body });
       expect(impact).toMatchObject({
         status: 200,

@@ -61,9 +61,13 @@ export class ResidencyMemory implements OnApplicationBootstrap, OnModuleDestroy 
   }
 
   private async reloadAll(): Promise<void> {
+    const before = new Map(this.rules);
     const stored = await this.database.asPlatform((em) => em.findAll(ResidencyRule));
     const tenants = new Set(stored.map(({ tenantId }) => tenantId));
-    for (const tenantId of this.rules.keys()) if (!tenants.has(tenantId)) this.rules.delete(tenantId);
+    // What was remembered meanwhile may be younger than what was read.
+    for (const [tenantId, rule] of before) {
+      if (!tenants.has(tenantId) && this.rules.get(tenantId) === rule) this.rules.delete(tenantId);
+    }
     for (const rule of stored) this.remember(rule);
   }
 }

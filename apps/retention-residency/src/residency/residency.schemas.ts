@@ -5,7 +5,6 @@ import {
   ArrayMinSize,
   IsArray,
   IsBoolean,
-  IsBooleanString,
   IsIn,
   IsNumberString,
   IsOptional,
@@ -113,7 +112,7 @@ export class CandidatesBody {
 export class BindingsQuery {
   @ApiPropertyOptional({ type: 'boolean', default: false, description: 'Those alone that violate the rule.' })
   @IsOptional()
-  @IsBooleanString()
+  @IsIn(['true', 'false'])
   violations?: string;
 
   @ApiPropertyOptional({ description: 'nextCursor of the page before.' })

@@ -1,5 +1,5 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { IsBoolean, IsBooleanString, IsIn, IsInt, IsOptional, IsString, Max, Min, ValidateIf } from 'class-validator';
+import { IsBoolean, IsIn, IsInt, IsOptional, IsString, Max, Min, ValidateIf } from 'class-validator';
 import { IsPlainText } from '../platform/validation.js';
 import { CLASSIFICATIONS, EXPIRY_ACTIONS, type ExpiryAction, RULED_STORE_CLASSES } from '../vocabulary.js';
 import type { ExplainedLayer, ExplainedRule } from './explain-rule.js';
@@ -36,7 +36,8 @@ export class ExplainQuery {
 export class DryRunQuery {
   @ApiPropertyOptional({ type: 'boolean', default: false, description: 'Say what would change, and change nothing.' })
   @IsOptional()
-  @IsBooleanString()
+  // No other spelling: one that is taken for false would make the change.
+  @IsIn(['true', 'false'])
   dryRun?: string;
 }
 

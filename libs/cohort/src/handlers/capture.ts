@@ -87,8 +87,9 @@ async function captureRow<Row>(
 }
 
 /** The work's own end, or the signal's reason, whichever comes first. */
-export async function unlessAborted<T>(work: Promise<T> | T, signal: AbortSignal): Promise<T> {
-  if (!(work instanceof Promise)) return work;
+export async function unlessAborted<T>(work: PromiseLike<T> | T, signal: AbortSignal): Promise<T> {
+  // Query builders are no promises, and are waited for as well.
+  if (typeof (work as PromiseLike<T> | undefined | null)?.then !== 'function') return work;
   let abort!: () => void;
   const aborted = new Promise<never>((_, reject) => {
     // What a host aborts with need not be an Error.

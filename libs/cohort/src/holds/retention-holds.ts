@@ -121,19 +121,34 @@ export class RetentionHolds {
         throw new InvalidArgumentError('options.em', em, "an EntityManager of Cohort's own MikroORM");
       if (!em?.isInTransaction()) return await inLedger(ctx, work);
       const tx = em.getKysely() as unknown as Executor;
-      await savepoint(tx);
-      try {
-        const result = await work(tx);
-        await releaseSavepoint(tx);
-        return result;
-      } catch (error) {
-        await rollbackToSavepoint(tx).catch(() => undefined);
-        throw error;
-      }
+      return await inTurn(em.getTransactionContext() as object, () => underSavepoint(tx, work));
     } catch (error) {
       throw translate(error);
     }
   }
+}
+
+async function underSavepoint<T>(tx: Executor, work: (tx: Executor) => Promise<T>): Promise<T> {
+  await savepoint(tx);
+  try {
+    const result = await work(tx);
+    await releaseSavepoint(tx);
+    return result;
+  } catch (error) {
+    await rollbackToSavepoint(tx).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** The last call of each transaction that is open. */
+const turns = new WeakMap<object, Promise<unknown>>();
+
+/** One after the other: going back to the savepoint of a call that is refused would undo those that began after it. */
+async function inTurn<T>(transaction: object, work: () => Promise<T>): Promise<T> {
+  const before = turns.get(transaction);
+  const turn = before ? before.then(work, work) : work();
+  turns.set(transaction, turn);
+  return turn;
 }
 
 function requireCallOptions(options: HoldCallOptions): void {

@@ -292,6 +292,30 @@ describe('inside the caller’s transaction', () => {
     expect(await host.holds.list({ activeAsOf: soon() })).toHaveLength(1);
   });
 
+  test('calls that are made at once take turns: one that is refused undoes no other', async () => {
+    const [a, b, c] = (await addNotes(host, [{}, {}, {}])) as [string, string, string];
+    const known = holdOn(SessionNote, a);
+    const released = holdOn(SessionNote, c);
+    await host.holds.create([known, released]);
+    const good = holdOn(SessionNote, b);
+    const [contact] = (await addContacts(host, [{}])) as [string];
+    // Refused late, at its insert.
+    const bad = [{ ...holdOn(SessionNote, b), holdId: known.holdId }, holdOn(CaseContact, contact)];
+    const settled = await host.orm.em
+      .fork()
+      .transactional((em) =>
+        Promise.allSettled([
+          host.holds.create(bad, { em }),
+          host.holds.create(good, { em }),
+          host.holds.create(holdOn(SessionNote, randomUUID()), { em }),
+          host.holds.release(released.holdId, undefined, { em }),
+        ]),
+      );
+    expect(settled.map(({ status }) => status)).toEqual(['rejected', 'fulfilled', 'rejected', 'fulfilled']);
+    const active = await host.holds.list({ activeAsOf: new Date() });
+    expect(active.map(({ holdId }) => holdId).sort()).toEqual([known.holdId, good.holdId].sort());
+  });
+
   test('a gate that another open transaction keeps closed is waited for two seconds, then named', async () => {
     const [one, two] = await addNotes(host, [{}, {}]);
     await host.orm.em.fork().transactional(async (em) => {

@@ -286,10 +286,13 @@ describe('a handler whose onBefore fails', () => {
     expect((await host.ledger.runs()).items).toMatchObject([{ status: 'cancelled' }]);
   });
 
-  test('to come back in time costs its own row, and no other', async () => {
+  test.each([
+    ['a promise', new Promise<void>(() => {})],
+    ['a query builder', { then: () => undefined }],
+  ])('to come back in time costs its own row, and no other: %s', async (_, never) => {
     let hangs = '';
     const handler = handlerOf(SessionNote, 'Hanging', {
-      before: ({ id }: Note) => (id === hangs ? new Promise<void>(() => {}) : undefined),
+      before: ({ id }: Note) => (id === hangs ? (never as Promise<void>) : undefined),
     });
     const host = await open([handler], { options: { ...notesHost.options, idleInTransactionTimeout: 1000 } });
     const ids = await addNotes(host, manyNotes(3));
