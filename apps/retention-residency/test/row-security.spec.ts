@@ -88,6 +88,9 @@ describe('row-level security', () => {
   test('is not started without: a role that bypasses it is refused', async () => {
     const mighty = { app: world.ownerUrl, platform: world.urls.platform };
     await expect(Database.open({ urls: mighty, pool: 1 })).rejects.toThrow(DatabaseRoleError);
+    // The platform's login for requests would hide nothing.
+    const platformTwice = { app: world.urls.platform, platform: world.urls.platform };
+    await expect(Database.open({ urls: platformTwice, pool: 1 })).rejects.toThrow(DatabaseRoleError);
     const platform = { app: world.urls.app, platform: world.ownerUrl };
     await expect(Database.open({ urls: platform, pool: 1 })).rejects.toThrow(/PLATFORM_DATABASE_URL/);
   });

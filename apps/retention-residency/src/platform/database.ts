@@ -2,7 +2,7 @@ import { type EntityManager, IsolationLevel, MikroORM } from '@mikro-orm/postgre
 import type { OnApplicationShutdown } from '@nestjs/common';
 import type { RoleUrls } from './migrate.js';
 import { ormOptions } from './orm-options.js';
-import { TENANT_SETTING } from './row-security.js';
+import { PLATFORM_ROLE, TENANT_SETTING } from './row-security.js';
 
 /** Of the statements of one request. A hung database fails it instead of holding a connection for ever. */
 const LIMITS = { statement_timeout: '10s', lock_timeout: '5s', idle_in_transaction_session_timeout: '30s' };
@@ -29,8 +29,8 @@ export class Database implements OnApplicationShutdown {
     });
     const database = new Database(app, platform);
     try {
-      await refuseMightyRole(app, 'DATABASE_URL');
-      await refuseMightyRole(platform, 'PLATFORM_DATABASE_URL');
+      await refuseMightyRole(app, 'DATABASE_URL', 'rolsuper or rolbypassrls or sees_platform');
+      await refuseMightyRole(platform, 'PLATFORM_DATABASE_URL', 'rolsuper or rolbypassrls');
     } catch (error) {
       await database.onApplicationShutdown();
       throw error;
@@ -73,12 +73,18 @@ export class Database implements OnApplicationShutdown {
 }
 
 /** A role that the policies do not hold would show every tenant to every other. */
-async function refuseMightyRole(orm: MikroORM, variable: string): Promise<void> {
-  const [role] = await orm.em
-    .getConnection()
-    .execute<{ name: string; sees_all: boolean }[]>(
-      `select current_user as name, rolsuper or rolbypassrls as sees_all from pg_roles where rolname = current_user`,
-    );
+async function refuseMightyRole(orm: MikroORM, variable: string, isMighty: string): Promise<void> {
+  const [role] = await orm.em.getConnection().execute<{ name: string; sees_all: boolean }[]>(
+    `select rolname as name, ${isMighty} as sees_all
+       from pg_roles,
+         lateral (
+           select exists (
+             select from pg_roles other where other.rolname = ? and pg_has_role(pg_roles.oid, other.oid, 'member')
+           ) as sees_platform
+         ) seen
+       where rolname = current_user`,
+    [PLATFORM_ROLE],
+  );
   if (role?.sees_all) throw new DatabaseRoleError(variable, role.name);
 }
 
@@ -88,7 +94,7 @@ export class DatabaseRoleError extends Error {
 
   constructor(variable: string, role: string) {
     super(
-      `${variable} logs in as ${role}, which bypasses row-level security. Give the login of a role without SUPERUSER and BYPASSRLS: data_foundations_app for DATABASE_URL, data_foundations_platform for PLATFORM_DATABASE_URL.`,
+      `${variable} logs in as ${role}, which sees the rows of every tenant. Give the login of a role without SUPERUSER and BYPASSRLS that is no member of the platform's: data_foundations_app for DATABASE_URL, data_foundations_platform for PLATFORM_DATABASE_URL.`,
     );
     this.name = 'DatabaseRoleError';
   }

@@ -12,7 +12,6 @@ const SHAPE = new Set([
   'isArray',
   'isObject',
   'nestedValidation',
-  'isBooleanString',
   'shape',
 ]);
 
