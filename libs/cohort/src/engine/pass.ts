@@ -146,7 +146,9 @@ function startHeartbeat(ctx: EngineContext, pass: Pass, lost: AbortController): 
     }
     beating = undefined;
   };
-  const timer = setInterval(() => (beating ??= beatOnce()), HEARTBEAT_MS);
+  const timer = setInterval(() => {
+    beating ??= beatOnce();
+  }, HEARTBEAT_MS);
   timer.unref();
   return {
     stop: async () => {
