@@ -11,25 +11,40 @@ export interface LoopControl {
   readonly random: () => number;
 }
 
-/** Recover, scrub, drain, sleep: until it is stopped. A turn that fails is logged, and the next one comes. */
+/**
+ * Drains the queue and keeps it up until it is stopped, side by side: a handler that takes its time holds up neither. A
+ * turn that fails is logged, and the next one comes.
+ */
 export async function runDispatchLoop(ctx: EngineContext, { stop, random }: LoopControl): Promise<void> {
   const wake = new Wake();
   const { listenUrl } = ctx.settings;
-  const listening = listenUrl === null ? undefined : listenForWork(ctx, listenUrl, wake, stop);
+  await Promise.all([
+    listenUrl === null ? undefined : listenForWork(ctx, listenUrl, wake, stop),
+    keepUp(ctx, wake, stop),
+    // Whoever has no handler at all knows none of the work: that is for others.
+    ctx.handlers.size > 0 &&
+      takeTurns(ctx, wake, stop, () => drainQueue(ctx, { ignoreBackoff: false, stop, random, wake })),
+  ]);
+}
+
+async function keepUp(ctx: EngineContext, work: Wake, stop: AbortSignal): Promise<void> {
   let scrubbedAt = -Infinity;
+  await takeTurns(ctx, new Wake(), stop, async () => {
+    await recoverLost(ctx);
+    work.call();
+    if (performance.now() - scrubbedAt < SCRUB_EVERY_MS) return;
+    await scrubOld(ctx);
+    scrubbedAt = performance.now();
+  });
+}
+
+async function takeTurns(ctx: EngineContext, wake: Wake, stop: AbortSignal, turn: () => Promise<void>): Promise<void> {
   while (!stop.aborted) {
     try {
-      await recoverLost(ctx);
-      if (performance.now() - scrubbedAt >= SCRUB_EVERY_MS) {
-        await scrubOld(ctx);
-        scrubbedAt = performance.now();
-      }
-      // Whoever has no handler at all knows none of the work: that is for others.
-      if (ctx.handlers.size > 0) await drainQueue(ctx, { ignoreBackoff: false, stop, random });
+      await turn();
     } catch (error) {
       if (!stop.aborted) ctx.logger.error('A turn of the row handler dispatcher failed', error);
     }
     await wake.sleep(ctx.settings.dispatch.pollIntervalMs, stop);
   }
-  await listening;
 }

@@ -2,12 +2,15 @@ import { type EngineContext, inLedger } from '../engine/context.js';
 import { type ClaimedWork, claimWork } from '../sql/handler-queue.js';
 import { performWork } from './perform-work.js';
 import { Settler } from './settler.js';
+import type { Wake } from './wake.js';
 
 export interface DrainRequest {
   /** Whether work that failed is tried again at once. */
   readonly ignoreBackoff: boolean;
   readonly stop: AbortSignal;
   readonly random: () => number;
+  /** Called when there may be new work. */
+  readonly wake: Wake;
 }
 
 interface HeldWork {
@@ -32,6 +35,8 @@ class Drain {
   readonly #store: HeldWork[] = [];
   readonly #settler: Settler;
   readonly #waiting = new Set<() => void>();
+  readonly #over = new AbortController();
+  #watching: Promise<void> | undefined;
   #filling: Promise<boolean> | undefined;
   #working = 0;
   #last: { readonly count: number; readonly at: number } | undefined;
@@ -50,6 +55,8 @@ class Drain {
       const failed = slots.find((slot) => slot.status === 'rejected');
       if (failed) throw failed.reason;
     } finally {
+      this.#over.abort();
+      await this.#watching;
       this.#store.splice(0).forEach(({ work }) => this.#giveBack(work));
       await this.#settler.idle();
     }
@@ -92,9 +99,21 @@ class Drain {
       const hasFound = await this.#filling;
       if (hasFound) continue;
       if (this.#working === 0) return undefined;
-      await new Promise<void>((resolve) => this.#waiting.add(resolve));
+      await this.#changed();
     }
     return undefined;
+  }
+
+  /** Until somebody has ended its work, or there may be new: one handler that hangs keeps no other slot idle. */
+  async #changed(): Promise<void> {
+    this.#watching ??= this.#watch().finally(() => (this.#watching = undefined));
+    await new Promise<void>((resolve) => this.#waiting.add(resolve));
+  }
+
+  async #watch(): Promise<void> {
+    const { stop, wake } = this.request;
+    await wake.sleep(this.ctx.settings.dispatch.pollIntervalMs, AbortSignal.any([stop, this.#over.signal]));
+    this.#wakeWaiting();
   }
 
   async #fill(): Promise<boolean> {

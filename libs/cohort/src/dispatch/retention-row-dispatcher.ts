@@ -16,6 +16,7 @@ import { Readiness } from '../startup/readiness.js';
 import { runDispatchLoop } from './dispatch-loop.js';
 import { drainQueue } from './drain.js';
 import { recoverLost, scrubOld } from './upkeep.js';
+import { Wake } from './wake.js';
 
 export interface FlushResult {
   /** Work that somebody is at: other processes, or a claim that has not run out yet. */
@@ -76,7 +77,7 @@ export class RetentionRowDispatcher implements OnApplicationBootstrap, OnModuleD
     await recoverLost(ctx);
     await scrubOld(ctx);
     const stop = AbortSignal.any([this.#stop.signal, ...(options.signal ? [options.signal] : [])]);
-    await drainQueue(ctx, { ignoreBackoff: true, stop, random: Math.random });
+    await drainQueue(ctx, { ignoreBackoff: true, stop, random: Math.random, wake: new Wake() });
     const { inFlight, pending } = await inLedger(ctx, (tx) => countUnsettled(tx, ctx.registry.cohortSchema));
     return { inFlightRemaining: inFlight, pendingRemaining: pending, settled: inFlight + pending === 0 };
   }

@@ -5,7 +5,7 @@ export function nextSleepMs(leftMs: number): number {
   return Math.max(0, Math.min(leftMs, LONGEST_SLEEP_MS));
 }
 
-/** A sleep that others may end. A call that comes while nobody sleeps ends the next sleep at once. */
+/** A sleep that others may end. A call that nobody's sleep was ended by ends the next sleep at once. */
 export class Wake {
   #isCalled = false;
   #wake: (() => void) | undefined;
@@ -20,7 +20,7 @@ export class Wake {
     for (let left = ms; left > 0 && !this.#isCalled && !stop.aborted; left = until - performance.now()) {
       await this.#nap(nextSleepMs(left), stop);
     }
-    this.#isCalled = false;
+    if (!stop.aborted) this.#isCalled = false;
   }
 
   async #nap(ms: number, stop: AbortSignal): Promise<void> {

@@ -18,6 +18,7 @@ import { type EngineContext, inLedger } from './context.js';
 import { type EntityFailure, joinFailures, sanitise } from './failure.js';
 import { tellEnd, tellStart } from './tell.js';
 import type { PlannedRun } from './plan.js';
+import { type Repetition, repeat } from './repeat.js';
 
 export type RunStatus = 'started' | 'succeeded' | 'partiallyFailed' | 'failed' | 'cancelled';
 
@@ -74,7 +75,7 @@ export async function withPass(
     await settleUnfinished(ctx, pass, error, request.signal);
     throw error;
   } finally {
-    await heartbeat.stop();
+    await heartbeat.end();
   }
 }
 
@@ -129,33 +130,16 @@ async function openPass(ctx: EngineContext, request: PassRequest, lost: AbortSig
  */
 const HEARTBEAT_MS = 15_000;
 
-interface Heartbeat {
-  /** Returns when no beat is under way: a host that ends then closes a pool of which nothing is asked. */
-  stop(): Promise<void>;
-}
-
 /** Beats four times within the time after which others may take the pass for abandoned. */
-function startHeartbeat(ctx: EngineContext, pass: Pass, lost: AbortController): Heartbeat {
-  let beating: Promise<void> | undefined;
-  const beatOnce = async () => {
+function startHeartbeat(ctx: EngineContext, pass: Pass, lost: AbortController): Repetition {
+  return repeat(HEARTBEAT_MS, async () => {
     try {
       const started = await inLedger(ctx, (tx) => beat(tx, ctx.registry.cohortSchema, pass.passId));
       if (started === 0) lost.abort(new RunLostError(pass.passId));
     } catch (error) {
       ctx.logger.warn(`Heartbeat of pass ${pass.passId} failed: ${(error as Error).name}`);
     }
-    beating = undefined;
-  };
-  const timer = setInterval(() => {
-    beating ??= beatOnce();
-  }, HEARTBEAT_MS);
-  timer.unref();
-  return {
-    stop: async () => {
-      clearInterval(timer);
-      await beating;
-    },
-  };
+  });
 }
 
 async function settle(ctx: EngineContext, pass: Pass): Promise<SettledPass['settled']> {

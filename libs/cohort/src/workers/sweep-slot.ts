@@ -54,14 +54,14 @@ async function sweepClaimed(ctx: SlotContext, claim: OccurrenceClaim, request: S
   const lease = keepLease(ctx, claim, ctx.slotLeaseMs, request.signal);
   const slot = `Slot ${claim.slot.toISOString()}`;
   try {
-    ctx.inform(`${slot}: ${summaryOf(await sweepAll(ctx, claim, { ...request, signal: lease.signal }))}`);
+    const sweeping = sweepAll(ctx, claim, { ...request, signal: lease.signal });
+    // Before anything else is written: a renewal under way would take back what is given back.
+    ctx.inform(`${slot}: ${summaryOf(await sweeping.finally(() => lease.end()))}`);
   } catch (error) {
     if (request.signal.aborted) return await giveBack(ctx, claim, request.signal.reason);
     const isLost = lease.signal.aborted || error instanceof RunLostError || error instanceof SlotLostError;
     if (isLost) return ctx.logger.warn((error as Error).message);
     ctx.logger.error(`${slot} failed`, error);
-  } finally {
-    lease.end();
   }
   await inLedger(ctx, async (tx) => {
     await completeOccurrence(tx, ctx.registry.cohortSchema, claim);

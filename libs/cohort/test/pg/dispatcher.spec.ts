@@ -618,6 +618,74 @@ describe('the loop', () => {
     expect(await statusesOf(host)).toMatchObject([{ state: 'succeeded', attempt: 1 }]);
   });
 
+  /** A handler that hangs at its first row until it is released. */
+  function hanging() {
+    const [reached, released] = [latch(), latch()];
+    const handler = handlerOf(SessionNote, 'Notes', {
+      after: async () => {
+        if (handler.afters.length > 1) return;
+        reached.open();
+        await released.opened;
+      },
+    });
+    return { handler, reached, released };
+  }
+  const haveSucceeded = (host: Host, count: number) =>
+    until(() =>
+      countRows(
+        host,
+        `(select count(*) as n from ${OURS}.sweep_row_handler_status where state = 'succeeded') as s`,
+        `n = ${count}`,
+      ),
+    );
+
+  // DSP-01, DSP-08
+  test.each([false, true])('does other work as it comes while a handler hangs (told of it: %p)', async (isTold) => {
+    const { handler, reached, released } = hanging();
+    const first = await open([handler]);
+    const host = await openHost({
+      ...notesHost,
+      url: first.url,
+      providers: [handler],
+      options: {
+        ...notesHost.options,
+        listenUrl: isTold ? first.url : null,
+        rowHandlerDispatch: { maxParallelism: 2, pollInterval: isTold ? 'P1D' : 20 },
+      },
+    });
+    await queued(first);
+    start(host);
+    try {
+      await reached.opened;
+      await queued(first, 2);
+      await haveSucceeded(host, 2);
+    } finally {
+      released.open();
+      await stopLoops();
+    }
+    await haveSucceeded(host, 3);
+  });
+
+  // DSP-01, DSP-24
+  test('recovers what others lost while its only slot hangs', async () => {
+    const { handler, reached, released } = hanging();
+    const host = await open([handler], { maxParallelism: 1, batchSize: 1, pollInterval: 20 });
+    await queued(host);
+    start(host);
+    try {
+      await reached.opened;
+      await addNotes(host, [{ days: 600 }]);
+      await host.sweep.sweep(ACME, NOW);
+      const [, lost] = await statusesOf(host);
+      await set(host, `${CLAIMED}, attempt = 1`, `id = ${lost!.id}`);
+      await set(host, `claimed_at = claimed_at - interval '2 days'`, `id = ${lost!.id}`);
+      await until(() => countRows(host, `${OURS}.sweep_row_handler_status`, `id = ${lost!.id} and state = 'pending'`));
+    } finally {
+      released.open();
+      await stopLoops();
+    }
+  });
+
   // acceptance 138; DSP-25
   test('leaves the queue to others where nobody handles anything', async () => {
     const host = await open([handlerOf(SessionNote, 'Notes')]);

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { describe, expect, jest, test } from '@jest/globals';
 import { SchedulerRegistry } from '@nestjs/schedule';
 import {
@@ -11,6 +12,7 @@ import {
   TENANTLESS_ID,
   TenantContext,
 } from 'nestjs-cohort';
+import { keepLease } from '../../src/workers/slot-lease.js';
 import { type Host, type HostOptions, latch, openHost } from '../support/host.js';
 import { ACME, GLOBEX, SessionNote, Signal, daysBefore, notesHost } from '../support/notes.js';
 import { addNotes, countRows, until } from '../support/seed.js';
@@ -355,6 +357,33 @@ describe('while one replica sweeps', () => {
     go();
     await sweeping;
     expect((await runsOf(host)).map((run) => run.status)).toEqual(['succeeded', 'succeeded', 'succeeded']);
+  });
+
+  test('a lease that cannot be renewed in time is lost, and its end waits for the renewal under way', async () => {
+    const { host, sweeping, go } = await standing();
+    const ctx = await host.readiness.context();
+    const [claimed] = await host.query<{ token: string }>(
+      `select token from ${OURS}.sweep_occurrence where status = 'claimed'`,
+    );
+    const claim = { slot: new Date(SLOT), dryRun: false, token: claimed!.token };
+    const renewals = () =>
+      countRows(host, 'pg_stat_activity', `wait_event_type = 'Lock' and query like '%set lease_until%'`);
+    let hasEnded = false;
+    const { ending } = await host.orm.em.fork().transactional(async (em) => {
+      await em.execute(`select 1 from ${OURS}.sweep_occurrence for update`);
+      const lease = keepLease(ctx, claim, 90, new AbortController().signal);
+      if (!lease.signal.aborted) await once(lease.signal, 'abort');
+      expect(lease.signal.reason).toMatchObject({ code: 'slot-lost' });
+      await until(renewals);
+      const ending = lease.end().then(() => (hasEnded = true));
+      expect(await renewals()).toBe(1);
+      expect(hasEnded).toBe(false);
+      return { ending };
+    });
+    await ending;
+    expect(await renewals()).toBe(0);
+    go();
+    await sweeping;
   });
 
   test('a slot that was taken over before its pass was opened is not swept by the first', async () => {
