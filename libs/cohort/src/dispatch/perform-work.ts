@@ -2,9 +2,9 @@ import { RequestContext } from '@mikro-orm/core';
 import { backoffMs } from '../domain/backoff.js';
 import { type RetentionAfterContext, findHandler } from '../domain/row-handler.js';
 import type { Strategy } from '../domain/strategy.js';
+import { unlessAborted } from '../domain/unless-aborted.js';
 import type { EngineContext } from '../engine/context.js';
 import { sanitise } from '../engine/failure.js';
-import { unlessAborted } from '../handlers/capture.js';
 import { decodeSnapshot } from '../handlers/snapshot.js';
 import type { ClaimedWork, WorkOutcome } from '../sql/handler-queue.js';
 

@@ -1,7 +1,8 @@
 import { InvalidArgumentError } from '../cohort.errors.js';
 import { TENANTLESS, type TenantContext, requireTenant } from '../domain/tenant-context.js';
-import type { EngineContext } from './context.js';
+import { unlessAborted } from '../domain/unless-aborted.js';
 import { tenantIdOf } from '../registry/retention-registry.js';
+import type { EngineContext } from './context.js';
 
 /**
  * Whom one slot sweeps: the source's tenants, each once, in the order in which they were first seen, and the tenantless
@@ -9,7 +10,9 @@ import { tenantIdOf } from '../registry/retention-registry.js';
  */
 export async function listTenants(ctx: EngineContext, signal: AbortSignal): Promise<TenantContext[]> {
   const { entries } = ctx.registry;
-  const tenants = entries.some((entry) => entry.tenant !== null) ? await readTenants(ctx, signal) : [];
+  const hasTenants = entries.some((entry) => entry.tenant !== null);
+  // A source that hangs holds up nobody for longer than the signal says.
+  const tenants = hasTenants ? await unlessAborted(readTenants(ctx, signal), signal) : [];
   return entries.some((entry) => entry.tenant === null) ? [...tenants, TENANTLESS] : tenants;
 }
 

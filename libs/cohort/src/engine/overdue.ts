@@ -8,7 +8,8 @@ import { planWalks } from './plan.js';
 
 /**
  * For how many seconds the oldest row of each entity has been due and not held, 0 where none is: for the tenants that the
- * worker sweeps, under the rules in force. An entity whose rules cannot be resolved is left out.
+ * worker sweeps, under the rules in force. An entity whose rules cannot be resolved, or whose table cannot be read in the
+ * time of a batch, is left out.
  */
 export async function longestOverdue(ctx: EngineContext, now: Date, signal: AbortSignal): Promise<Map<string, number>> {
   const tenants = await listTenants(ctx, signal);
@@ -17,10 +18,14 @@ export async function longestOverdue(ctx: EngineContext, now: Date, signal: Abor
   const seconds = new Map<string, number>();
   for (const walk of walks) {
     if (walk.strategy === Strategy.Exempt) continue;
-    const selection = selectForWalk(ctx, walk as MutatingWalk, walk.slices);
-    const longest = await inBatch(ctx, (tx) => selectLongestOverdue(tx, selection));
     const { entityName } = walk.entry;
-    seconds.set(entityName, Math.max(longest, seconds.get(entityName) ?? 0));
+    const selection = selectForWalk(ctx, walk as MutatingWalk, walk.slices);
+    try {
+      const longest = await inBatch(ctx, (tx) => selectLongestOverdue(tx, selection));
+      seconds.set(entityName, Math.max(longest, seconds.get(entityName) ?? 0));
+    } catch (error) {
+      ctx.logger.error(`The oldest overdue row of ${entityName} could not be looked at`, error);
+    }
   }
   return seconds;
 }

@@ -3,17 +3,12 @@ import type { Meter, MeteredEntity, MeteredRest, MeteredRun } from '../domain/me
 import { type EngineContext, inLedger } from '../engine/context.js';
 import { longestOverdue } from '../engine/overdue.js';
 import { type QueueState, selectQueueState } from '../sql/handler-queue.js';
+import { Look } from './look.js';
 
 export interface MetricsSettings {
   readonly registry: Registry;
   readonly tenantLabel: boolean;
   readonly probeIntervalMs: number;
-}
-
-interface Probed {
-  readonly at: number;
-  readonly queue: QueueState;
-  readonly overdue: ReadonlyMap<string, number>;
 }
 
 /** From a batch of a few rows to one that is cut off by its timeout. */
@@ -32,9 +27,8 @@ export class CohortMetrics implements Meter {
   readonly #batches: Histogram;
   readonly #runs: Counter;
   readonly #runSeconds: Histogram;
-  #ctx: EngineContext | undefined;
-  #probing: Promise<void> | undefined;
-  #probed: Probed | undefined;
+  #queue: Look<QueueState> | undefined;
+  #overdue: Look<ReadonlyMap<string, number>> | undefined;
 
   constructor(private readonly settings: MetricsSettings) {
     const { registry, tenantLabel } = settings;
@@ -63,27 +57,36 @@ export class CohortMetrics implements Meter {
       ...{ name: 'cohort_run_duration_seconds', help: 'From the start of a run to its end.' },
       ...{ labelNames: ['trigger'], buckets: RUN_SECONDS, registers },
     });
-    this.#gauge('cohort_handler_queue_depth', 'Row handler work, by state.', ['state'], (gauge, { queue }) => {
-      gauge.set({ state: 'pending' }, queue.pending);
-      gauge.set({ state: 'inFlight' }, queue.inFlight);
-    });
+    this.#gauge(
+      'cohort_handler_queue_depth',
+      'Row handler work, by state.',
+      ['state'],
+      () => this.#queue,
+      (gauge, queue) => {
+        gauge.set({ state: 'pending' }, queue.pending);
+        gauge.set({ state: 'inFlight' }, queue.inFlight);
+      },
+    );
     this.#gauge(
       'cohort_handler_queue_age_seconds',
       'Age of the oldest row handler work that is not done.',
       [],
-      (gauge, { queue }) => gauge.set(queue.oldestSeconds),
+      () => this.#queue,
+      (gauge, queue) => gauge.set(queue.oldestSeconds),
     );
     this.#gauge(
       'cohort_dead_letters',
       'Row handler work that nobody tries any more, and nobody discarded.',
       [],
-      (gauge, { queue }) => gauge.set(queue.deadLetters),
+      () => this.#queue,
+      (gauge, queue) => gauge.set(queue.deadLetters),
     );
     this.#gauge(
       'cohort_oldest_overdue_row_seconds',
       'For how long the oldest row that may go has been due; 0 where there is none.',
       ['entity'],
-      (gauge, { overdue }) => {
+      () => this.#overdue,
+      (gauge, overdue) => {
         for (const [entity, seconds] of overdue) gauge.set({ entity }, seconds);
       },
     );
@@ -107,46 +110,46 @@ export class CohortMetrics implements Meter {
 
   /** From here on the gauges have somebody to ask. */
   watch(ctx: EngineContext): void {
-    this.#ctx = ctx;
+    const { probeIntervalMs } = this.settings;
+    this.#queue = lookAt(ctx, 'the row handler queue', probeIntervalMs, () =>
+      inLedger(ctx, (tx) => selectQueueState(tx, ctx.registry.cohortSchema)),
+    );
+    this.#overdue = lookAt(ctx, 'overdue rows', probeIntervalMs, () =>
+      longestOverdue(ctx, new Date(), AbortSignal.timeout(probeIntervalMs)),
+    );
   }
 
   #labels(labels: Record<string, string>, tenant: string): Record<string, string> {
     return this.byTenant ? { ...labels, tenant } : labels;
   }
 
-  #gauge(name: string, help: string, labelNames: string[], show: (gauge: Gauge, probed: Probed) => void): void {
-    const probe = () => this.#probe();
+  #gauge<T>(
+    name: string,
+    help: string,
+    labelNames: string[],
+    look: () => Look<T> | undefined,
+    show: (gauge: Gauge, seen: T) => void,
+  ): void {
     new Gauge({
       ...{ name, help, labelNames, registers: [this.settings.registry] },
       async collect() {
-        const probed = await probe();
+        const seen = await look()?.see();
         // What cannot be looked at is not shown: an old value would pass for a new one.
         this.reset();
-        if (probed) show(this as unknown as Gauge, probed);
+        if (seen !== undefined) show(this as unknown as Gauge, seen);
         // A gauge without labels would still show 0.
         else if (labelNames.length === 0) this.remove();
       },
     });
   }
+}
 
-  /** All gauges of one scrape share one look. */
-  async #probe(): Promise<Probed | undefined> {
-    const isFresh = this.#probed && performance.now() - this.#probed.at < this.settings.probeIntervalMs;
-    if (!isFresh) await (this.#probing ??= this.#look().finally(() => (this.#probing = undefined)));
-    return this.#probed;
-  }
-
-  async #look(): Promise<void> {
-    const ctx = this.#ctx;
-    if (!ctx) return;
-    const at = performance.now();
-    try {
-      const queue = await inLedger(ctx, (tx) => selectQueueState(tx, ctx.registry.cohortSchema));
-      const signal = AbortSignal.timeout(this.settings.probeIntervalMs);
-      this.#probed = { at, queue, overdue: await longestOverdue(ctx, new Date(), signal) };
-    } catch (error) {
-      this.#probed = undefined;
-      ctx.logger.error('The metrics of the queue and of overdue rows could not be looked at', error);
-    }
-  }
+/** All gauges of one scrape share a look. */
+function lookAt<T>(ctx: EngineContext, subject: string, everyMs: number, look: () => Promise<T>): Look<T> {
+  return new Look<T>(everyMs, () =>
+    look().catch((error: unknown) => {
+      ctx.logger.error(`The metrics of ${subject} could not be looked at`, error);
+      return undefined;
+    }),
+  );
 }

@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
-import { type CohortOptions, ErasureScope } from 'nestjs-cohort';
+import { type CohortOptions, ErasureScope, RetentionTenantSource, type TenantContext } from 'nestjs-cohort';
 import { handlerOf } from '../support/handlers.js';
 import { type HostOptions, openHost } from '../support/host.js';
 import { ACME, CaseContact, GLOBEX, NOW, SessionNote, daysBefore, notesHost } from '../support/notes.js';
 import { OURS } from '../support/schema.js';
-import { addContacts, addNotes, holdOn } from '../support/seed.js';
+import { addContacts, addNotes, holdOn, until } from '../support/seed.js';
 
 async function open(options: Partial<CohortOptions> = {}, more: Partial<HostOptions> = {}) {
   const registry = new Registry();
@@ -122,10 +122,46 @@ describe('gauges', () => {
     const { host, read, registry } = await open();
     await host.readiness.context();
     await host.query(`alter table ${OURS}.sweep_row_handler_status rename to away`);
+    await host.query('alter table tickets rename to tickets_away');
     expect(await read('cohort_dead_letters')).toEqual({});
-    expect(await read('cohort_oldest_overdue_row_seconds')).toEqual({});
+    // What can be looked at is shown all the same.
+    expect(Object.keys(await read('cohort_oldest_overdue_row_seconds')).sort()).toEqual([
+      'entity="CaseContact"',
+      'entity="SessionNote"',
+      'entity="Signal"',
+    ]);
     expect(await registry.metrics()).toContain('cohort_runs_total');
-    expect(host.logs.at(-1)).toMatch(/^The metrics of the queue and of overdue rows could not be looked at/);
+    // A failure is not repeated at every scrape.
+    expect(host.logs.map((line) => line.split(':')[0]).sort()).toEqual([
+      'The metrics of the row handler queue could not be looked at',
+      'The oldest overdue row of Ticket could not be looked at',
+    ]);
+  });
+
+  test('are left out of a scrape that would have to wait for them', async () => {
+    const { host, read } = await open({ metrics: { probeInterval: 'PT1H' } as CohortOptions['metrics'] & object });
+    await host.readiness.context();
+    await host.orm.em.fork().transactional(async (em) => {
+      await em.execute(`lock table ${OURS}.sweep_row_handler_status in access exclusive mode`);
+      expect(await read('cohort_dead_letters')).toEqual({});
+      expect(Object.keys(await read('cohort_oldest_overdue_row_seconds'))).toHaveLength(4);
+    });
+    await until(async () => Object.keys(await read('cohort_dead_letters')).length);
+    expect(host.logs).toEqual([]);
+  });
+
+  test('of overdue rows are not shown while the tenant source hangs; all else is', async () => {
+    class Hanging extends RetentionTenantSource {
+      // eslint-disable-next-line require-yield
+      override async *tenants(): AsyncGenerator<TenantContext> {
+        await new Promise(() => undefined);
+      }
+    }
+    const { host, read } = await open({ tenants: new Hanging() });
+    await host.readiness.context();
+    expect(await read('cohort_oldest_overdue_row_seconds')).toEqual({});
+    expect(await read('cohort_dead_letters')).toEqual({ '': 0 });
+    expect(host.logs.map((line) => line.split(':')[0])).toEqual(['The metrics of overdue rows could not be looked at']);
   });
 
   test('that are scraped at the same time ask once', async () => {
