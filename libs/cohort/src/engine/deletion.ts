@@ -30,10 +30,16 @@ export interface DeletionRequest {
 
 export type DeletionOutcome = 'executed' | 'protected';
 
+/** A target and the tenant whose run it is booked under: one, however its id was spelt. */
+interface BookedTarget extends ResolvedTarget {
+  readonly tenantId: string;
+}
+
 /** One of the targets as the database knows it. */
 interface LockedTarget extends RowReference {
   readonly entry: RetentionEntry;
-  readonly tenant: TenantContext;
+  readonly tenantId: string;
+  readonly key: string;
   readonly exists: boolean;
 }
 
@@ -45,7 +51,8 @@ interface LockedTarget extends RowReference {
 export async function deleteTargets(ctx: EngineContext, request: DeletionRequest): Promise<DeletionOutcome> {
   if (ctx.settings.dryRun) throw new DryRunOnlyError();
   await prepare(ctx);
-  const byTenant = new Map(request.targets.map(({ tenant }) => [tenantIdOf(ctx.registry, tenant), tenant]));
+  const targets = request.targets.map((each) => ({ ...each, tenantId: tenantIdOf(ctx.registry, each.tenant) }));
+  const byTenant = new Map(targets.map(({ tenantId, tenant }) => [tenantId, tenant]));
   const now = await inLedger(ctx, selectNow);
   let outcome: DeletionOutcome = 'protected';
   await withPass(
@@ -59,10 +66,10 @@ export async function deleteTargets(ctx: EngineContext, request: DeletionRequest
       signal: undefined,
     },
     async (pass) => {
-      await recordTargets(ctx, pass, request.targets, []);
-      const held = await inHostTransaction(ctx, (em) => run(ctx, pass, request, em));
+      await recordTargets(ctx, pass, targets, []);
+      const held = await inHostTransaction(ctx, (em) => run(ctx, pass, { ...request, targets }, em));
       if (held.length === 0) outcome = 'executed';
-      else await recordTargets(ctx, pass, request.targets, held);
+      else await recordTargets(ctx, pass, targets, held);
     },
   );
   return outcome;
@@ -76,11 +83,15 @@ function inHostTransaction<T>(ctx: EngineContext, work: (em: SqlEntityManager) =
   });
 }
 
+interface BookedRequest extends DeletionRequest {
+  readonly targets: readonly BookedTarget[];
+}
+
 /** Returns the targets that are held; then nothing was done. */
 async function run(
   ctx: EngineContext,
   pass: Pass,
-  request: DeletionRequest,
+  request: BookedRequest,
   em: SqlEntityManager,
 ): Promise<LockedTarget[]> {
   const tx = em.getKysely() as unknown as Executor;
@@ -95,8 +106,8 @@ async function run(
   await em.flush();
   const gone = await goneOf(tx, targets);
   const rows = [...Map.groupBy(gone, bookedUnder)].map(([, group]) => ({
-    sweepId: runOf(ctx, pass, group[0]!.tenant).sweepId,
-    tenantId: tenantIdOf(ctx.registry, group[0]!.tenant),
+    sweepId: runOf(pass, group[0]!.tenantId).sweepId,
+    tenantId: group[0]!.tenantId,
     entityId: group[0]!.entityId,
     category: group[0]!.entry.category,
     strategy: Strategy.Purge,
@@ -107,15 +118,14 @@ async function run(
 }
 
 const keyOf = ({ entityId, recordId }: RowReference) => `${entityId}:${recordId}`;
-const bookedUnder = ({ entityId, tenant }: LockedTarget) => `${entityId}:${tenant.id}`;
+const bookedUnder = ({ entityId, tenantId }: LockedTarget) => `${entityId}:${tenantId}`;
 
-function runOf(ctx: EngineContext, pass: Pass, tenant: TenantContext) {
-  const tenantId = tenantIdOf(ctx.registry, tenant);
+function runOf(pass: Pass, tenantId: string) {
   return pass.runs.find((each) => each.tenantId === tenantId)!;
 }
 
 /** Rows by entity and id, then all record keys. A target named twice, in whatever spelling, is one. */
-async function lockAll(tx: Executor, { targets, requireTenant }: DeletionRequest): Promise<LockedTarget[]> {
+async function lockAll(tx: Executor, { targets, requireTenant }: BookedRequest): Promise<LockedTarget[]> {
   const locked = new Map<string, LockedTarget>();
   for (const [entry, group] of byEntity(targets)) {
     const ids = group.map((target) => target.recordId);
@@ -124,14 +134,17 @@ async function lockAll(tx: Executor, { targets, requireTenant }: DeletionRequest
       const row = found.get(index);
       if (row) requireTenant(target, row.tenantId);
       const recordId = row?.recordId ?? (await canonicalRecordId(tx, entry, target.recordId));
-      const one = { entry, tenant: target.tenant, entityId: entry.entityId, recordId, exists: row !== undefined };
+      const { entityId } = entry;
+      // A hold goes by the row's own spelling of its tenant.
+      const key = recordKey(entityId, recordId, entry.tenant ? (row?.tenantId ?? target.tenantId) : null);
+      const one = { entry, tenantId: target.tenantId, entityId, recordId, key, exists: row !== undefined };
       locked.set(keyOf(one), one);
     }
   }
   const all = [...locked.values()];
   await lockKeys(
     tx,
-    all.map(({ entry, recordId, tenant }) => recordKey(entry.entityId, recordId, entry.tenant ? tenant.id : null)),
+    all.map(({ key }) => key),
   );
   return all;
 }
@@ -155,14 +168,13 @@ async function goneOf(tx: Executor, targets: readonly LockedTarget[]): Promise<L
 async function recordTargets(
   ctx: EngineContext,
   pass: Pass,
-  targets: readonly ResolvedTarget[],
+  targets: readonly BookedTarget[],
   held: readonly LockedTarget[],
 ): Promise<void> {
   for (const [entry, group] of byEntity(targets)) {
-    const tenants = new Map(group.map(({ tenant }) => [tenant.id, tenant]));
-    const summaries = [...tenants.values()].map((tenant) => ({
-      sweepId: runOf(ctx, pass, tenant).sweepId,
-      tenantId: tenantIdOf(ctx.registry, tenant),
+    const summaries = [...new Set(group.map(({ tenantId }) => tenantId))].map((tenantId) => ({
+      sweepId: runOf(pass, tenantId).sweepId,
+      tenantId,
       strategy: Strategy.Purge,
       cutoff: null,
       resolvedPeriod: 'P0D',
@@ -171,7 +183,7 @@ async function recordTargets(
       ruleSource: null,
       ruleReason: null,
       affected: 0,
-      held: held.filter((each) => each.entry === entry && each.tenant.id === tenant.id).length,
+      held: held.filter((each) => each.entry === entry && each.tenantId === tenantId).length,
       skipped: 0,
       nullAnchor: 0,
       skippedByCause: {},

@@ -2,8 +2,18 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import type { SqlEntityManager } from '@mikro-orm/postgresql';
-import { DryRunOnlyError, InvalidArgumentError, type RetentionDeletionError, TENANTLESS } from 'nestjs-cohort';
+import {
+  DryRunOnlyError,
+  InvalidArgumentError,
+  type RetentionDeletionError,
+  Strategy,
+  TENANTLESS,
+  TenantContext,
+} from 'nestjs-cohort';
+import { inLedger } from '../../src/engine/context.js';
+import { recordKey, tryLockKey } from '../../src/sql/hold-locks.js';
 import { type Host, type HostOptions, latch, openHost } from '../support/host.js';
+import { model } from '../support/models.js';
 import { ACME, CaseContact, GLOBEX, NOTE_ID, SessionNote, Signal, Ticket, notesHost } from '../support/notes.js';
 import { OURS } from '../support/schema.js';
 import { addContacts, addNotes, addTickets, countRows, holdOn, somebodyWaits } from '../support/seed.js';
@@ -118,6 +128,63 @@ describe('a deletion of the application', () => {
       ['acme', 2],
       ['globex', 1],
     ]);
+  });
+});
+
+describe('a tenant in two spellings of one UUID', () => {
+  const TENANT = randomUUID();
+  const UPPER = new TenantContext(TENANT.toUpperCase());
+
+  async function openTenanted(rows: number) {
+    const note = model({ properties: { tenantId: { type: 'uuid' } } });
+    const host = await openHost({
+      entities: [note],
+      options: { rules: { notes: { period: 'P30D', strategy: Strategy.Purge } } },
+    });
+    const ids = await host.query<{ id: string }>(
+      `insert into note(id, tenant_id, created_at) select gen_random_uuid(), $1, now() from generate_series(1, $2) returning id`,
+      [TENANT, rows],
+    );
+    return { host, note, ids: ids.map(({ id }) => id) };
+  }
+
+  test('is one run', async () => {
+    const { host, note, ids } = await openTenanted(2);
+    const [first, second] = ids;
+    const targets = [
+      { entity: note, recordId: first!, tenant: new TenantContext(TENANT) },
+      { entity: note, recordId: second!, tenant: UPPER },
+    ];
+    expect(await host.deletion.execute(targets, (em) => em.nativeDelete(note, {}).then(() => undefined))).toBe(
+      'executed',
+    );
+    expect((await host.ledger.runs()).items.map((run) => [run.tenantId, run.totalAffected])).toEqual([[TENANT, 2]]);
+    expect((await lastRun(host))!.summaries).toMatchObject([{ tenantId: TENANT, affected: 2, held: 0 }]);
+  });
+
+  test('is one summary of what is held', async () => {
+    const { host, note, ids } = await openTenanted(2);
+    const [held, free] = ids;
+    await host.holds.create(holdOn(note, held!, UPPER));
+    const targets = [
+      { entity: note, recordId: free!, tenant: new TenantContext(TENANT) },
+      { entity: note, recordId: held!, tenant: UPPER },
+    ];
+    expect(await host.deletion.execute(targets, async () => undefined)).toBe('protected');
+    expect((await lastRun(host))!.summaries).toMatchObject([{ tenantId: TENANT, affected: 0, held: 1 }]);
+  });
+
+  test('locks the record key that a hold on the row would lock', async () => {
+    const { host, note, ids } = await openTenanted(1);
+    const [id] = ids;
+    const ctx = await host.readiness.context();
+    const key = recordKey(ctx.registry.find(note)!.entityId, id!, TENANT);
+    const isFree = () => outside(() => inLedger(ctx, (tx) => tryLockKey(tx, key)));
+    let isFreeMeanwhile: boolean | undefined;
+    await host.deletion.execute([{ entity: note, recordId: id!, tenant: UPPER }], async () => {
+      isFreeMeanwhile = await isFree();
+    });
+    expect([isFreeMeanwhile, await isFree()]).toEqual([false, true]);
   });
 });
 
