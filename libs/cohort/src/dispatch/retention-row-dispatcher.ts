@@ -6,6 +6,7 @@ import {
   type DeadLetter,
   type RequeueObstacle,
   discardWork,
+  lockDeadLetters,
   lockForRequeue,
   requeueWork,
   selectDeadLetters,
@@ -104,6 +105,7 @@ export class RetentionRowDispatcher implements OnApplicationBootstrap, OnModuleD
     const ctx = await this.readiness.context();
     const { cohortSchema } = ctx.registry;
     return inLedger(ctx, async (tx) => {
+      await lockDeadLetters(tx, cohortSchema, asked);
       const candidates = await lockForRequeue(tx, cohortSchema, asked);
       const obstacles = new Map(candidates.map(({ id, obstacle }) => [id, obstacle]));
       const free = asked.filter((id) => obstacles.get(id) === null);

@@ -63,7 +63,28 @@ export interface RequeueCandidate {
   readonly obstacle: RequeueObstacle | null;
 }
 
-/** Locks what is asked for and says of each whether it may be queued again. */
+/**
+ * Locks the dead letters of the rows that are asked for, all of them: with one go those that ended because of it. In one
+ * order, and before any row detail, as settlement and pruning do. Work that is not dead is not locked, so that none of this
+ * ever waits for a settlement that waits for it.
+ */
+export async function lockDeadLetters(tx: Executor, cohortSchema: string, ids: readonly string[]): Promise<void> {
+  const status = cohortTable(cohortSchema, 'handlerStatus');
+  await sql`
+    select s.id
+    from ${status} as s
+    where s.state ${eq} 'deadLettered' and exists (
+      select 1 from ${status} as a
+      where a.sweep_id ${eq} s.sweep_id and a.row_detail_id ${eq} s.row_detail_id and a.id ${eq} any(${[...ids]}::pg_catalog.int8[])
+    )
+    order by s.id
+    for update of s`.execute(tx);
+}
+
+/**
+ * Says of each dead letter that is locked already whether it may be queued again, and keeps its snapshot as it is from here
+ * on: where a scrub is at it, what that leaves is looked at again.
+ */
 export async function lockForRequeue(
   tx: Executor,
   cohortSchema: string,
@@ -87,7 +108,7 @@ export async function lockForRequeue(
     join ${cohortTable(cohortSchema, 'rowDetail')} as d on d.sweep_id ${eq} s.sweep_id and d.id ${eq} s.row_detail_id
     where s.id ${eq} any(${asked})
     order by s.id
-    for update of s`.execute(tx);
+    for share of d`.execute(tx);
   return rows;
 }
 

@@ -259,34 +259,57 @@ export async function clearPayloads(
       ))`.execute(tx);
 }
 
-/**
- * Clears snapshots that are too old, whatever waits for them, and those of dead letters that nobody queued again in time.
- * Returns how many there were.
- */
-export async function scrubPayloads(
-  tx: Executor,
-  cohortSchema: string,
-  {
-    payloadRetentionMs,
-    deadLetterPayloadRetentionMs,
-  }: Record<'payloadRetentionMs' | 'deadLetterPayloadRetentionMs', number>,
-): Promise<number> {
+/** How long snapshots are kept. */
+export type PayloadAges = Record<'payloadRetentionMs' | 'deadLetterPayloadRetentionMs', number>;
+
+/** A snapshot of `d` that is too old, whatever waits for it, or that of dead letters that nobody queued again in time. */
+function isScrubbed(cohortSchema: string, { payloadRetentionMs, deadLetterPayloadRetentionMs }: PayloadAges): Fragment {
   const ofRow = sql`e.sweep_id ${eq} d.sweep_id and e.row_detail_id ${eq} d.id`;
-  const { rows } = await sql<{ cleared: string }>`
-    with cleared as (
-      update ${cohortTable(cohortSchema, 'rowDetail')} as d
-      set captured_payload = null
-      where d.handled and d.captured_payload is not null and (
+  return sql`d.handled and d.captured_payload is not null and (
         d.at operator(pg_catalog.<) ${ago(payloadRetentionMs)}
         or (d.captured_payload operator(pg_catalog.<>) ${EMPTY_PAYLOAD} and not exists (
           select 1 from ${cohortTable(cohortSchema, 'handlerStatus')} as e
           where ${ofRow} and (e.state ${eq} ${UNSETTLED} or e.completed_at operator(pg_catalog.>=) ${ago(deadLetterPayloadRetentionMs)})
         ))
-      )
-      returning 1
-    )
-    select pg_catalog.count(*) as cleared from cleared`.execute(tx);
-  return Number(rows[0]!.cleared);
+      )`;
+}
+
+/** Locks rows whose snapshot may go. What somebody else is at is left to the next time: it may just be queued again. */
+export async function lockOldPayloads(
+  tx: Executor,
+  cohortSchema: string,
+  ages: PayloadAges,
+  limit: number,
+): Promise<TouchedRow[]> {
+  const { rows } = await sql<TouchedRow>`
+    select d.sweep_id as "sweepId", d.id as "rowDetailId"
+    from ${cohortTable(cohortSchema, 'rowDetail')} as d
+    where ${isScrubbed(cohortSchema, ages)}
+    limit ${limit}
+    for update of d skip locked`.execute(tx);
+  return rows;
+}
+
+/**
+ * Clears the snapshots of locked rows, with the whole condition again: a dead letter may have been queued again between the
+ * snapshot of the statement that locked and its lock. Returns how many there were.
+ */
+export async function scrubPayloads(
+  tx: Executor,
+  cohortSchema: string,
+  ages: PayloadAges,
+  locked: readonly TouchedRow[],
+): Promise<number> {
+  const { numAffectedRows } = await sql`
+    update ${cohortTable(cohortSchema, 'rowDetail')} as d
+    set captured_payload = null
+    from rows from (
+      pg_catalog.unnest(${locked.map((row) => row.sweepId)}::pg_catalog.uuid[]),
+      pg_catalog.unnest(${locked.map((row) => row.rowDetailId)}::pg_catalog.int8[])
+    ) as t(sweep_id, id)
+    where d.sweep_id ${eq} t.sweep_id and d.id ${eq} t.id
+      and ${isScrubbed(cohortSchema, ages)}`.execute(tx);
+  return Number(numAffectedRows);
 }
 
 export interface QueueState {

@@ -3,7 +3,7 @@ import { DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQue
 import type { RetentionEntry } from '../registry/retention-entry.js';
 import { selectDeadlockTimeout, selectForeignKeys, selectTables } from './catalog.js';
 import { castText, selectColumns, selectUniqueIndexes } from './columns.js';
-import { discardWork, lockForRequeue, requeueWork, selectDeadLetters } from './dead-letters.js';
+import { discardWork, lockDeadLetters, lockForRequeue, requeueWork, selectDeadLetters } from './dead-letters.js';
 import { selectEntityRows } from './entity-rows.js';
 import { type ForeignKey, lockPath } from './foreign-keys.js';
 import {
@@ -12,6 +12,7 @@ import {
   countUnsettled,
   expireClaims,
   insertSkippedRows,
+  lockOldPayloads,
   scrubPayloads,
   selectQueueState,
   settleWork,
@@ -160,6 +161,7 @@ const erasureOf = (entry: RetentionEntry, strategy: Selection['strategy']) => ({
     { column: column('owner', 'text'), value: 'x', foldCase: true },
   ],
 });
+const PAYLOAD_AGES = { payloadRetentionMs: 1000, deadLetterPayloadRetentionMs: 0 };
 const SCRUBS: Mutation['scrubs'] = [
   { column: NOTE.scrubs[0]!.column, all: null },
   { column: NOTE.scrubs[1]!.column, all: 'XX' },
@@ -264,13 +266,14 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'settle work': (tx) => settleWork(tx, 'retention', []),
   'expire claims': (tx) => expireClaims(tx, 'retention', { claimTimeoutMs: 300_000, maxAttempts: 10 }),
   'clear payloads': (tx) => clearPayloads(tx, 'retention', [{ sweepId: 's', rowDetailId: '1' }], false),
-  'scrub payloads': (tx) =>
-    scrubPayloads(tx, 'retention', { payloadRetentionMs: 1000, deadLetterPayloadRetentionMs: 0 }),
+  'lock old payloads': (tx) => lockOldPayloads(tx, 'retention', PAYLOAD_AGES, 9),
+  'scrub payloads': (tx) => scrubPayloads(tx, 'retention', PAYLOAD_AGES, [{ sweepId: 's', rowDetailId: '1' }]),
   'select queue state': (tx) => selectQueueState(tx, 'retention'),
   'longest overdue': (tx) => selectLongestOverdue(tx, selectionOf(NOTE, 'purge')),
   'count unsettled work': (tx) => countUnsettled(tx, 'retention'),
   'select dead letters': (tx) => selectDeadLetters(tx, 'retention', '0', 100),
-  'lock dead letters': (tx) => lockForRequeue(tx, 'retention', ['1']),
+  'lock for requeue': (tx) => lockForRequeue(tx, 'retention', ['1']),
+  'lock dead letters': (tx) => lockDeadLetters(tx, 'retention', ['1']),
   'requeue dead letters': (tx) => requeueWork(tx, 'retention', ['1'], 'skipped'),
   'discard dead letters': (tx) => discardWork(tx, 'retention', ['1'], 'seen'),
   'say that work waits': (tx) => notifyWaiting(tx, 'retention'),

@@ -5,12 +5,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import type { RetentionAfterContext } from 'nestjs-cohort';
+import { scrubOld } from '../../src/dispatch/upkeep.js';
 import { findHandler } from '../../src/domain/row-handler.js';
+import { inLedger } from '../../src/engine/context.js';
+import { lockDeadLetters, lockForRequeue, requeueWork } from '../../src/sql/dead-letters.js';
+import { lockOldPayloads, scrubPayloads } from '../../src/sql/handler-queue.js';
 import { type Host, type HostOptions, latch, openHost } from '../support/host.js';
 import { handlerOf, letLeasesAge, statusesOf } from '../support/handlers.js';
 import { ACME, NOW, SessionNote, Ticket, notesHost } from '../support/notes.js';
-import { OURS } from '../support/schema.js';
-import { addNotes, addTickets, countRows, until } from '../support/seed.js';
+import { OURS, SCHEMA } from '../support/schema.js';
+import { addNotes, addTickets, countRows, somebodyWaits, until } from '../support/seed.js';
 
 type Dispatch = NonNullable<HostOptions['options']['rowHandlerDispatch']>;
 const open = (providers: readonly object[], dispatch: Dispatch = {}, more: Partial<HostOptions> = {}) =>
@@ -466,6 +470,67 @@ describe('dead letters', () => {
     await set(host, `completed_at = completed_at - interval '25 hours'`);
     await keeping.dispatcher.flush();
     expect((await statusesOf(host)).map((each) => each.payload)).toEqual([null, null]);
+  });
+
+  describe('whose snapshot a scrub is about to clear', () => {
+    const AGES = { payloadRetentionMs: 1e9, deadLetterPayloadRetentionMs: 0 };
+
+    /** A dead letter that keeps its snapshot for a day, and is older. */
+    async function overripe() {
+      const handler = handlerOf(SessionNote, 'Capturing', {
+        before: (_, { snapshot }) => void (snapshot['name'] = 'Ada'),
+        after: () => {
+          throw new Error('down');
+        },
+      });
+      const host = await open([handler], { maxAttempts: 1, deadLetterPayloadRetention: 'P1D' });
+      await queued(host);
+      await host.dispatcher.flush();
+      await set(host, `completed_at = completed_at - interval '25 hours'`);
+      const { id } = (await host.dispatcher.deadLetters()).items[0]!;
+      return { host, id, ctx: await host.readiness.context() };
+    }
+
+    test('are refused, not queued again without it', async () => {
+      const { host, id, ctx } = await overripe();
+      const requeuing = await inLedger(ctx, async (tx) => {
+        await scrubPayloads(tx, SCHEMA, AGES, await lockOldPayloads(tx, SCHEMA, AGES, 9));
+        const waiting = host.dispatcher.requeue([id]);
+        await Promise.race([waiting, somebodyWaits(host)]);
+        return [waiting] as const;
+      });
+      expect(await requeuing[0]).toEqual({ requeued: [], refused: [{ id, reason: 'payloadCleared' }] });
+    });
+
+    test('keep it when they are queued again first', async () => {
+      const { host, id, ctx } = await overripe();
+      await inLedger(ctx, async (tx) => {
+        await lockDeadLetters(tx, SCHEMA, [id]);
+        expect(await lockForRequeue(tx, SCHEMA, [id])).toEqual([{ id, obstacle: null }]);
+        await scrubOld(ctx);
+        await requeueWork(tx, SCHEMA, [id], 'none');
+      });
+      expect(await statusesOf(host)).toMatchObject([{ state: 'pending', payload: expect.stringContaining('Ada') }]);
+    });
+
+    test('keep it when they are queued again after the scrub has chosen them', async () => {
+      const { host, id, ctx } = await overripe();
+      const chosen = await inLedger(ctx, (tx) => lockOldPayloads(tx, SCHEMA, AGES, 9));
+      expect(chosen).toHaveLength(1);
+      expect(await host.dispatcher.requeue([id])).toMatchObject({ requeued: [id] });
+      expect(await inLedger(ctx, (tx) => scrubPayloads(tx, SCHEMA, AGES, chosen))).toBe(0);
+    });
+
+    test('are all cleared, however many there are', async () => {
+      const { host, ctx } = await overripe();
+      await host.query(
+        `insert into ${OURS}.sweep_run_row_detail
+         select (jsonb_populate_record(d, jsonb_build_object('id', d.id + n, 'record_id', n::text))).* from ${OURS}.sweep_run_row_detail d, generate_series(1, 10000) n`,
+      );
+      await scrubOld(ctx);
+      expect(await countRows(host, `${OURS}.sweep_run_row_detail`, 'captured_payload is not null')).toBe(0);
+      expect(host.logs.join()).toContain('10001 captured snapshots');
+    });
   });
 
   test('of rows that were left alone do not go back: the next sweep brings them', async () => {
