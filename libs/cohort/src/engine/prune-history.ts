@@ -26,6 +26,8 @@ export interface PrunedHistory {
 
 /** Most runs, or holds, that go in one transaction. */
 const BATCH = 100;
+/** Most passes: small rows, which every batch looks for from the start. */
+const PASS_BATCH = 10_000;
 
 /**
  * Deletes what of the ledger, and of the holds that have ended, is older than it is kept, batch after batch, until there is
@@ -43,9 +45,12 @@ export async function pruneHistory(
     failedRuns: earlier(retention.failedRuns),
     inactiveHolds: earlier(retention.inactiveHolds),
   };
-  const hasRuns = cutoffs.succeededRuns !== null || cutoffs.failedRuns !== null;
+  const { succeededRuns, failedRuns, inactiveHolds } = cutoffs;
+  // A pass without a run is of neither class: the shorter time goes for it.
+  const passes = new Date(Math.max(succeededRuns?.getTime() ?? -Infinity, failedRuns?.getTime() ?? -Infinity));
+  const hasRuns = succeededRuns !== null || failedRuns !== null;
   const runs = hasRuns ? await inBatches(goesOn, () => pruneRuns(ctx, cutoffs)) : 0;
-  const { inactiveHolds } = cutoffs;
+  if (hasRuns) await inBatches(goesOn, () => prunePasses(ctx, passes));
   const holds = inactiveHolds ? await inBatches(goesOn, () => pruneHolds(ctx, inactiveHolds)) : 0;
   return { runs, holds };
 }
@@ -60,7 +65,7 @@ async function inBatches(goesOn: () => boolean, batch: () => Promise<number>): P
   return total;
 }
 
-/** Details, summaries, runs, then the passes that are left without one: a run is there whole, or not at all. */
+/** Details, summaries, runs: a run is there whole, or not at all. */
 function pruneRuns(ctx: EngineContext, cutoffs: PruneBefore): Promise<number> {
   const { cohortSchema } = ctx.registry;
   return inLedger(ctx, async (tx) => {
@@ -70,9 +75,13 @@ function pruneRuns(ctx: EngineContext, cutoffs: PruneBefore): Promise<number> {
     const runs = locked.filter((sweepId) => !atWork.has(sweepId));
     await deleteRowDetails(tx, cohortSchema, runs);
     await deleteSummaries(tx, cohortSchema, runs);
-    await deleteEmptyPasses(tx, cohortSchema, await deleteRuns(tx, cohortSchema, runs));
+    await deleteRuns(tx, cohortSchema, runs);
     return runs.length;
   });
+}
+
+function prunePasses(ctx: EngineContext, endedBefore: Date): Promise<number> {
+  return inLedger(ctx, (tx) => deleteEmptyPasses(tx, ctx.registry.cohortSchema, endedBefore, PASS_BATCH));
 }
 
 function pruneHolds(ctx: EngineContext, endedBefore: Date): Promise<number> {

@@ -73,30 +73,45 @@ export async function deleteSummaries(tx: Executor, cohortSchema: string, sweepI
     where s.sweep_id ${eq} any(${[...sweepIds]}::pg_catalog.uuid[])`.execute(tx);
 }
 
-/** Returns the passes that the runs belonged to. */
-export async function deleteRuns(tx: Executor, cohortSchema: string, sweepIds: readonly string[]): Promise<string[]> {
-  const { rows } = await sql<{ passId: string }>`
-    with gone as (
-      delete from ${cohortTable(cohortSchema, 'run')} as r
-      where r.sweep_id ${eq} any(${[...sweepIds]}::pg_catalog.uuid[])
-      returning r.pass_id
-    )
-    select distinct g.pass_id as "passId" from gone as g`.execute(tx);
-  return rows.map((row) => row.passId);
+export async function deleteRuns(tx: Executor, cohortSchema: string, sweepIds: readonly string[]): Promise<void> {
+  await sql`
+    delete from ${cohortTable(cohortSchema, 'run')} as r
+    where r.sweep_id ${eq} any(${[...sweepIds]}::pg_catalog.uuid[])`.execute(tx);
 }
 
-/** Ended passes without a run, with their lanes. */
-export async function deleteEmptyPasses(tx: Executor, cohortSchema: string, passIds: readonly string[]): Promise<void> {
-  await sql`
-    with gone as (
-      delete from ${cohortTable(cohortSchema, 'pass')} as p
-      where p.pass_id ${eq} any(${[...passIds]}::pg_catalog.uuid[]) and p.status operator(pg_catalog.<>) 'started'
+/**
+ * Ended passes without a run, with their lanes: their runs were pruned, by whomever, or there was no tenant to sweep. Found
+ * by themselves and not through the runs that go, since of two replicas that prune a run each of one pass, neither sees the
+ * other's gone. Returns how many there were.
+ */
+export async function deleteEmptyPasses(
+  tx: Executor,
+  cohortSchema: string,
+  endedBefore: Date,
+  limit: number,
+): Promise<number> {
+  const pass = cohortTable(cohortSchema, 'pass');
+  const { rows } = await sql<{ count: string }>`
+    with empty as materialized (
+      select p.pass_id from ${pass} as p
+      where p.status operator(pg_catalog.<>) 'started' and p.settled_at operator(pg_catalog.<) ${instant(endedBefore)}
         and not exists (select 1 from ${cohortTable(cohortSchema, 'run')} as r where r.pass_id ${eq} p.pass_id)
-      returning p.pass_id
+      limit ${limit}
+      for update of p skip locked
+    ),
+    lanes as (
+      delete from ${cohortTable(cohortSchema, 'lane')} as l
+      using empty as e
+      where l.pass_id ${eq} e.pass_id
+    ),
+    gone as (
+      delete from ${pass} as p
+      using empty as e
+      where p.pass_id ${eq} e.pass_id
+      returning 1
     )
-    delete from ${cohortTable(cohortSchema, 'lane')} as l
-    using gone as g
-    where l.pass_id ${eq} g.pass_id`.execute(tx);
+    select pg_catalog.count(*) as count from gone`.execute(tx);
+  return Number(rows[0]!.count);
 }
 
 /** Holds that ended before an instant, by release or expiry, whichever came first. Returns how many there were. */

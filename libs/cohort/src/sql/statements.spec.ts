@@ -283,7 +283,7 @@ const STATEMENTS: Readonly<Record<string, (tx: Executor) => Promise<unknown>>> =
   'delete row details': (tx) => deleteRowDetails(tx, 'retention', ['s']),
   'delete summaries': (tx) => deleteSummaries(tx, 'retention', ['s']),
   'delete runs': (tx) => deleteRuns(tx, 'retention', ['s']),
-  'delete empty passes': (tx) => deleteEmptyPasses(tx, 'retention', ['p']),
+  'delete empty passes': (tx) => deleteEmptyPasses(tx, 'retention', NOW, 9),
   'delete inactive holds': (tx) => deleteInactiveHolds(tx, 'retention', NOW, 100),
   'select originals': (tx) => selectOriginals(tx, selectionOf(NOTE, 'anonymise'), LOCKED, [SCRUBS[0]!.column]),
   'lock hold targets': (tx) => lockTargets(tx, NOTE, ['x'], 'share'),

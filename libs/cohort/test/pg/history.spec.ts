@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { sql } from 'kysely';
 import type { CohortOptions } from 'nestjs-cohort';
-import { lockHandlerWork, lockPrunableRuns } from '../../src/sql/history.js';
+import { deleteRuns, deleteSummaries, lockHandlerWork, lockPrunableRuns } from '../../src/sql/history.js';
 import { inTransaction } from '../../src/sql/transaction.js';
 import { handlerOf } from '../support/handlers.js';
 import { type Host, type HostOptions, openHost } from '../support/host.js';
 import { ACME, GLOBEX, NOW, SessionNote, notesHost } from '../support/notes.js';
 import { OURS, SCHEMA } from '../support/schema.js';
 import { addNotes, countRows, holdOn, until } from '../support/seed.js';
-import { openPruner } from '../support/worker.js';
+import { openPruner, workerOf } from '../support/worker.js';
 
 type Retention = NonNullable<CohortOptions['historyPruning']>;
 
@@ -23,7 +23,12 @@ const prune = (host: Host) => openPruner(host).tick(new Date());
 /** What the clock would do: what was settled lies so many days back. */
 const age = (host: Host, days: number, where = 'true') =>
   host.query(
-    `update ${OURS}.sweep_run set started_at = started_at - $1 * interval '1 day', settled_at = settled_at - $1 * interval '1 day' where ${where}`,
+    `with aged as (
+       update ${OURS}.sweep_run set started_at = started_at - $1 * interval '1 day', settled_at = settled_at - $1 * interval '1 day' where ${where}
+       returning pass_id
+     )
+     update ${OURS}.sweep_pass set started_at = started_at - $1 * interval '1 day', settled_at = settled_at - $1 * interval '1 day'
+     where pass_id in (select pass_id from aged)`,
     [days],
   );
 
@@ -196,6 +201,50 @@ describe('a run', () => {
     await Promise.all([prune(host), prune(other)]);
     expect(await runs(host)).toBe(0);
     expect(await countRows(host, `${OURS}.sweep_pass`)).toBe(0);
+  });
+});
+
+describe('a pass without a run', () => {
+  const passes = (host: Host) => countRows(host, `${OURS}.sweep_pass`);
+  const lanes = (host: Host) => countRows(host, `${OURS}.sweep_lane`);
+
+  test('goes where two replicas pruned a run of it each, at once', async () => {
+    const host = await open();
+    for await (const each of host.sweep.sweepMany([ACME, GLOBEX], NOW)) expect(each.status).toBe('succeeded');
+    await age(host, 31);
+    const cutoffs = { succeededRuns: new Date(), failedRuns: null, inactiveHolds: null };
+    await inTransaction(host.orm, { statementTimeoutMs: 0, lockTimeoutMs: 0, idleTimeoutMs: 30_000 }, async (tx) => {
+      const locked = await lockPrunableRuns(tx, SCHEMA, cutoffs, 1);
+      await deleteSummaries(tx, SCHEMA, locked);
+      await deleteRuns(tx, SCHEMA, locked);
+      await prune(host);
+    });
+    expect([await runs(host), await passes(host), await lanes(host)]).toEqual([0, 1, 1]);
+    await prune(host);
+    expect([await passes(host), await lanes(host)]).toEqual([0, 0]);
+  });
+
+  // of a slot for which the tenant source named nobody
+  test.each([
+    ['ended 31 days ago goes', `settled_at = now() - interval '31 days'`, 0],
+    ['ended 29 days ago stays', `settled_at = now() - interval '29 days'`, 1],
+    ['started 9 years ago stays', `started_at = '2017-01-01', status = 'started', settled_at = null`, 1],
+  ])('that %s', async (_, change, left) => {
+    const host = await open(ALL, {
+      entities: [SessionNote],
+      options: {
+        rules: { 'session-notes': { period: 'P30D', strategy: 'purge' } },
+        schedule: '0 2 * * *',
+        tenants: [],
+      },
+    });
+    const { tickAt } = workerOf(host, NOW);
+    await tickAt('2026-07-01T01:00:00Z');
+    await tickAt('2026-07-01T02:00:00Z');
+    expect([await passes(host), await runs(host)]).toEqual([1, 0]);
+    await host.query(`update ${OURS}.sweep_pass set ${change}`);
+    await prune(host);
+    expect([await passes(host), await lanes(host)]).toEqual([left, left]);
   });
 });
 
