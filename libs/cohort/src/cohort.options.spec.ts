@@ -189,7 +189,7 @@ describe('resolveOptions', () => {
       'rowHandlerDispatch.deadLetterPayloadRetention',
       'settings.dispatch.deadLetterPayloadRetentionMs',
       0,
-      3650 * 86_400_000,
+      30 * 86_400_000,
     ],
   ] as const)('takes %s from the least to the most, and nothing else', (key, path, min, max) => {
     for (const value of [min, max]) {
@@ -202,6 +202,15 @@ describe('resolveOptions', () => {
         expect.stringMatching(new RegExp(`^${key.replace('.', '\\.')} is .*; wanted: .*from ${min}\\b.* to ${max}\\b`)),
       ]);
     }
+  });
+
+  test('lets a dead letter keep its snapshot no longer than any snapshot is kept', () => {
+    const keeping = (payloadRetention: string) =>
+      resolve({ rowHandlerDispatch: { payloadRetention, deadLetterPayloadRetention: 'P90D' } }).problems;
+    expect(keeping('P90D')).toEqual([]);
+    expect(keeping('P89D')).toEqual([
+      expect.stringMatching(/^rowHandlerDispatch\.deadLetterPayloadRetention is 'P90D'; .*payloadRetention.*raise/),
+    ]);
   });
 
   // PRN-01

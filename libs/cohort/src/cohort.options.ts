@@ -50,7 +50,7 @@ export interface RowHandlerDispatchOptions {
   readonly sweepSettleTimeout?: DurationOption;
   /** After which a snapshot is cleared whether its work is done or not, 1 h to 10 y. Default P30D. */
   readonly payloadRetention?: DurationOption;
-  /** How long a dead letter keeps its snapshot, so that it may be queued again, 0 to 10 y. Default 0: cleared at once. */
+  /** How long a dead letter keeps its snapshot, so that it may be queued again, 0 to payloadRetention. Default 0: cleared at once. */
   readonly deadLetterPayloadRetention?: DurationOption;
 }
 
@@ -162,6 +162,7 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
   const worker = readerOf(section(options, 'worker', problems), 'worker.', problems);
   const observers = readerOf(section(options, 'auditObservers', problems), 'auditObservers.', problems);
   const pruning = readerOf(section(options, 'historyPruning', problems), 'historyPruning.', problems);
+  const payloadRetentionMs = dispatch.duration('payloadRetention', 'P30D', HOUR, 3650 * DAY);
   return {
     settings: {
       sweepBatchSize: whole('sweepBatchSize', 5000, 100_000),
@@ -180,8 +181,14 @@ export function resolveOptions(given: CohortOptions, problems: string[]): Resolv
         baseBackoffMs: dispatch.duration('baseBackoff', 'PT1S', 1, DAY),
         maxBackoffMs: dispatch.duration('maxBackoff', 'PT1H', 1, 30 * DAY),
         claimTimeoutMs: dispatch.duration('claimTimeout', 'PT5M', 30 * SECOND, DAY),
-        payloadRetentionMs: dispatch.duration('payloadRetention', 'P30D', HOUR, 3650 * DAY),
-        deadLetterPayloadRetentionMs: dispatch.duration('deadLetterPayloadRetention', 'PT0S', 0, 3650 * DAY),
+        payloadRetentionMs,
+        deadLetterPayloadRetentionMs: dispatch.duration(
+          'deadLetterPayloadRetention',
+          'PT0S',
+          0,
+          payloadRetentionMs,
+          ' (payloadRetention, which no snapshot outlives; raise that as well)',
+        ),
       },
       dryRun: bool('dryRun'),
     },
@@ -261,11 +268,11 @@ function readerOf(given: object, prefix: string, problems: string[]) {
       complain(key, `a whole number from 1 to ${max}`);
       return fallback;
     },
-    duration(key: string, fallback: string, min: number, max: number): number {
+    duration(key: string, fallback: string, min: number, max: number, whyMax = ''): number {
       const { [key]: value = fallback } = values;
       const ms = toMilliseconds(value);
       if (ms !== undefined && ms >= min && ms <= max) return ms;
-      complain(key, `an ISO-8601 duration or milliseconds, from ${min} ms to ${max} ms`);
+      complain(key, `an ISO-8601 duration or milliseconds, from ${min} ms to ${max} ms${whyMax}`);
       return toMilliseconds(fallback)!;
     },
     retention(key: string): string | null {

@@ -11,7 +11,7 @@ import {
   requeueWork,
   selectDeadLetters,
 } from '../sql/dead-letters.js';
-import { DEPENDENT_SKIPPED, countUnsettled } from '../sql/handler-queue.js';
+import { DEPENDENT_SKIPPED, clearPayloads, countUnsettled } from '../sql/handler-queue.js';
 import { notifyWaiting } from '../sql/wake.js';
 import { Readiness } from '../startup/readiness.js';
 import { runDispatchLoop } from './dispatch-loop.js';
@@ -129,7 +129,14 @@ export class RetentionRowDispatcher implements OnApplicationBootstrap, OnModuleD
     if (reason.length > MAX_REASON_LENGTH)
       throw new InvalidArgumentError('reason', reason, `at most ${MAX_REASON_LENGTH} characters`);
     const ctx = await this.readiness.context();
-    return inLedger(ctx, (tx) => discardWork(tx, ctx.registry.cohortSchema, asked, reason));
+    const { cohortSchema } = ctx.registry;
+    return inLedger(ctx, async (tx) => {
+      await lockDeadLetters(tx, cohortSchema, asked);
+      const discarded = await discardWork(tx, cohortSchema, asked, reason);
+      const keep = ctx.settings.dispatch.deadLetterPayloadRetentionMs > 0;
+      if (discarded.length > 0) await clearPayloads(tx, cohortSchema, discarded, keep);
+      return discarded.map(({ id }) => id);
+    });
   }
 }
 

@@ -132,32 +132,28 @@ export async function requeueWork(
   return rows.map((row) => row.id).sort((a, b) => (BigInt(a) < BigInt(b) ? -1 : 1));
 }
 
-/** Marks dead letters as looked at, with the reason, and clears the payloads that were kept for them. */
+export interface DiscardedWork {
+  readonly id: string;
+  readonly sweepId: string;
+  readonly rowDetailId: string;
+}
+
+/** Marks dead letters that are locked already as looked at, with the reason. */
 export async function discardWork(
   tx: Executor,
   cohortSchema: string,
   ids: readonly string[],
   reason: string,
-): Promise<string[]> {
-  const status = cohortTable(cohortSchema, 'handlerStatus');
-  const { rows } = await sql<{ id: string }>`
+): Promise<DiscardedWork[]> {
+  const { rows } = await sql<DiscardedWork>`
     with discarded as (
-      update ${status} as s
+      update ${cohortTable(cohortSchema, 'handlerStatus')} as s
       set last_error = ${DISCARDED + reason}
       where s.state ${eq} 'deadLettered' and not ${isDiscarded('s')} and s.id ${eq} any(${[...ids]}::pg_catalog.int8[])
       returning s.id, s.sweep_id, s.row_detail_id
-    ),
-    cleared as (
-      update ${cohortTable(cohortSchema, 'rowDetail')} as d
-      set captured_payload = null
-      from discarded as x
-      where d.sweep_id ${eq} x.sweep_id and d.id ${eq} x.row_detail_id and d.captured_payload is not null
-        and not exists (
-          select 1 from ${status} as e
-          where e.sweep_id ${eq} d.sweep_id and e.row_detail_id ${eq} d.id and not exists (select 1 from discarded as y where y.id ${eq} e.id)
-            and (e.state ${eq} any ('{pending,inFlight}') or (e.state ${eq} 'deadLettered' and not ${isDiscarded('e')}))
-        )
     )
-    select x.id from discarded as x order by x.id`.execute(tx);
-  return rows.map((row) => row.id);
+    select x.id, x.sweep_id as "sweepId", x.row_detail_id as "rowDetailId" from discarded as x order by x.id`.execute(
+    tx,
+  );
+  return rows;
 }

@@ -232,9 +232,9 @@ export async function expireClaims(
 const EMPTY_PAYLOAD = '{}';
 
 /**
- * Clears the payloads of rows whose handlers are all done. What a dead letter needs to be queued again stays: nothing
- * personal is in an empty snapshot, and any other only stays as long as the host asked for (`keepForDeadLetters`).
- * A statement after the one that settled, so that it sees what that did.
+ * Clears the payloads of rows whose handlers are all done. What a dead letter needs to be queued again stays, until that is
+ * discarded: nothing personal is in an empty snapshot, and any other only stays as long as the host asked for
+ * (`keepForDeadLetters`). A statement after the one that settled or discarded, so that it sees what that did.
  */
 export async function clearPayloads(
   tx: Executor,
@@ -255,7 +255,7 @@ export async function clearPayloads(
         select 1 from ${cohortTable(cohortSchema, 'handlerStatus')} as e where ${ofRow} and e.state ${eq} ${UNSETTLED}
       )
       and not ((${keepForDeadLetters} or d.captured_payload ${eq} ${EMPTY_PAYLOAD}) and exists (
-        select 1 from ${cohortTable(cohortSchema, 'handlerStatus')} as e where ${ofRow} and e.state ${eq} 'deadLettered'
+        select 1 from ${cohortTable(cohortSchema, 'handlerStatus')} as e where ${ofRow} and e.state ${eq} 'deadLettered' and not ${isDiscarded('e')}
       ))`.execute(tx);
 }
 
@@ -269,7 +269,8 @@ function isScrubbed(cohortSchema: string, { payloadRetentionMs, deadLetterPayloa
         d.at operator(pg_catalog.<) ${ago(payloadRetentionMs)}
         or (d.captured_payload operator(pg_catalog.<>) ${EMPTY_PAYLOAD} and not exists (
           select 1 from ${cohortTable(cohortSchema, 'handlerStatus')} as e
-          where ${ofRow} and (e.state ${eq} ${UNSETTLED} or e.completed_at operator(pg_catalog.>=) ${ago(deadLetterPayloadRetentionMs)})
+          where ${ofRow} and (e.state ${eq} ${UNSETTLED}
+            or (e.state ${eq} 'deadLettered' and not ${isDiscarded('e')} and e.completed_at operator(pg_catalog.>=) ${ago(deadLetterPayloadRetentionMs)}))
         ))
       )`;
 }

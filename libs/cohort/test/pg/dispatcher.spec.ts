@@ -8,8 +8,8 @@ import type { RetentionAfterContext } from 'nestjs-cohort';
 import { scrubOld } from '../../src/dispatch/upkeep.js';
 import { findHandler } from '../../src/domain/row-handler.js';
 import { inLedger } from '../../src/engine/context.js';
-import { lockDeadLetters, lockForRequeue, requeueWork } from '../../src/sql/dead-letters.js';
-import { lockOldPayloads, scrubPayloads } from '../../src/sql/handler-queue.js';
+import { discardWork, lockDeadLetters, lockForRequeue, requeueWork } from '../../src/sql/dead-letters.js';
+import { clearPayloads, lockOldPayloads, scrubPayloads } from '../../src/sql/handler-queue.js';
 import { type Host, type HostOptions, latch, openHost } from '../support/host.js';
 import { handlerOf, letLeasesAge, statusesOf } from '../support/handlers.js';
 import { ACME, NOW, SessionNote, Ticket, notesHost } from '../support/notes.js';
@@ -470,6 +470,69 @@ describe('dead letters', () => {
     await set(host, `completed_at = completed_at - interval '25 hours'`);
     await keeping.dispatcher.flush();
     expect((await statusesOf(host)).map((each) => each.payload)).toEqual([null, null]);
+  });
+
+  describe('that are discarded', () => {
+    /** Two handlers of one row, both dead, whose snapshot is kept. */
+    async function twoDead() {
+      const before: Parameters<typeof handlerOf>[2] = {
+        before: (_, { snapshot }) => void (snapshot['name'] = 'Ada'),
+        after: () => {
+          throw new Error('down');
+        },
+      };
+      const host = await open([handlerOf(SessionNote, 'A', before), handlerOf(SessionNote, 'B')], {
+        maxAttempts: 1,
+        deadLetterPayloadRetention: 'P1D',
+      });
+      await queued(host);
+      await host.dispatcher.flush();
+      const [a, b] = (await host.dispatcher.deadLetters()).items.map(({ id }) => id);
+      return { host, a: a!, b: b!, payloads: async () => (await statusesOf(host)).map(({ payload }) => payload) };
+    }
+
+    test('keep the snapshot for the others of their row, until the last of those is done', async () => {
+      const { host, a, b, payloads } = await twoDead();
+      await host.dispatcher.discard([a], 'seen');
+      expect(await payloads()).toEqual([expect.stringContaining('Ada'), expect.stringContaining('Ada')]);
+      expect(await host.dispatcher.requeue([b])).toMatchObject({ requeued: [b] });
+      expect(await host.dispatcher.flush()).toEqual(DONE);
+      expect(await payloads()).toEqual([null, null]);
+    });
+
+    test('of one row by two at once take its snapshot along', async () => {
+      const { host, a, b, payloads } = await twoDead();
+      const ctx = await host.readiness.context();
+      const [other] = await inLedger(ctx, async (tx) => {
+        await lockDeadLetters(tx, SCHEMA, [a]);
+        const discarded = await discardWork(tx, SCHEMA, [a], 'seen');
+        const discarding = host.dispatcher.discard([b], 'seen');
+        await Promise.race([discarding, somebodyWaits(host)]);
+        await clearPayloads(tx, SCHEMA, discarded, true);
+        return [discarding] as const;
+      });
+      expect(await other).toEqual([b]);
+      expect(await payloads()).toEqual([null, null]);
+    });
+
+    test('keep nothing from the scrub', async () => {
+      const { host, a, b, payloads } = await twoDead();
+      await set(host, `last_error = 'discarded: by an earlier release'`, `id in (${a}, ${b})`);
+      await scrubOld(await host.readiness.context());
+      expect(await payloads()).toEqual([null, null]);
+    });
+
+    test('in any order by two at once do not deadlock', async () => {
+      const host = await open([failing(NEVER)], { maxAttempts: 1 });
+      await queued(host, 40);
+      await host.dispatcher.flush();
+      const ids = (await host.dispatcher.deadLetters()).items.map(({ id }) => id);
+      const results = await Promise.all([
+        host.dispatcher.discard(ids, 'seen'),
+        host.dispatcher.discard([...ids].reverse(), 'seen'),
+      ]);
+      expect(results.map((each) => each.length).sort()).toEqual([0, 40]);
+    });
   });
 
   describe('whose snapshot a scrub is about to clear', () => {

@@ -36,7 +36,7 @@ const age = (host: Host, days: number, where = 'true') =>
 async function ranWith(after: () => void, { flushes = true, days = 60, retention = ALL } = {}) {
   const host = await open(retention, {
     providers: [handlerOf(SessionNote, 'Blobs', { after })],
-    options: { ...notesHost.options, rowHandlerDispatch: { maxAttempts: 1, deadLetterPayloadRetention: 'P900D' } },
+    options: { ...notesHost.options, rowHandlerDispatch: { maxAttempts: 1, deadLetterPayloadRetention: 'P30D' } },
   });
   await addNotes(host, [{}]);
   await host.sweep.sweep(ACME, NOW);
