@@ -48,6 +48,7 @@ export interface DeadLetterPage {
 export class RetentionRowDispatcher implements OnApplicationBootstrap, OnModuleDestroy {
   readonly #stop = new AbortController();
   #loop: Promise<void> | undefined;
+  readonly #flushes = new Set<Promise<FlushResult>>();
 
   constructor(private readonly readiness: Readiness) {}
 
@@ -61,10 +62,21 @@ export class RetentionRowDispatcher implements OnApplicationBootstrap, OnModuleD
     );
   }
 
-  /** @internal Ends the loop: handlers at work are asked to stop, work not begun goes back to the queue. */
+  /**
+   * @internal Ends the loop: handlers at work are asked to stop, work not begun goes back to the queue. Waits for flushes in
+   * progress as well, so long as `worker.shutdownTimeout` says: what they need of the host is still there.
+   */
   async onModuleDestroy(): Promise<void> {
     this.#stop.abort(new Error('The host stops.'));
     await this.#loop;
+    if (this.#flushes.size === 0) return;
+    const { shutdownTimeoutMs } = this.readiness.settings.inForce.worker;
+    const late = new Promise<'late'>((resolve) => void setTimeout(resolve, shutdownTimeoutMs, 'late').unref());
+    const end = await Promise.race([Promise.allSettled(this.#flushes), late]);
+    if (end !== 'late') return;
+    (await this.readiness.context()).logger.warn(
+      `A flush is still busy after ${shutdownTimeoutMs} ms; it is left, and what it has claimed is done again after claimTimeout.`,
+    );
   }
 
   /**
@@ -74,10 +86,20 @@ export class RetentionRowDispatcher implements OnApplicationBootstrap, OnModuleD
   async flush(options: { readonly signal?: AbortSignal } = {}): Promise<FlushResult> {
     requireOptions(options, ['signal']);
     requireSignal(options.signal);
+    const flush = this.#flush(options.signal);
+    this.#flushes.add(flush);
+    try {
+      return await flush;
+    } finally {
+      this.#flushes.delete(flush);
+    }
+  }
+
+  async #flush(signal: AbortSignal | undefined): Promise<FlushResult> {
     const ctx = await this.readiness.context();
     await recoverLost(ctx);
     await scrubOld(ctx);
-    const stop = AbortSignal.any([this.#stop.signal, ...(options.signal ? [options.signal] : [])]);
+    const stop = AbortSignal.any([this.#stop.signal, ...(signal ? [signal] : [])]);
     await drainQueue(ctx, { ignoreBackoff: true, stop, random: Math.random, wake: new Wake() });
     const { inFlight, pending } = await inLedger(ctx, (tx) => countUnsettled(tx, ctx.registry.cohortSchema));
     return { inFlightRemaining: inFlight, pendingRemaining: pending, settled: inFlight + pending === 0 };

@@ -729,6 +729,40 @@ describe('the loop', () => {
     expect(statuses.map((each) => each.attempt)).toEqual([1, 1, 0, 0, 0]);
   });
 
+  test('lets the host stop only when a flush in progress has recorded what it did', async () => {
+    const [reached, resume] = [latch(), latch()];
+    const host = await open([handlerOf(SessionNote, 'Notes', { after: () => (reached.open(), resume.opened) })]);
+    await queued(host);
+    const flush = host.dispatcher.flush();
+    await reached.opened;
+    let hasStopped = false;
+    const stopping = host.dispatcher.onModuleDestroy().then(() => (hasStopped = true));
+    // As many turns of the event loop as a stop that waits for nothing could need.
+    await countRows(host, `${OURS}.sweep_run`);
+    expect(hasStopped).toBe(false);
+    resume.open();
+    await stopping;
+    expect(await statusesOf(host)).toMatchObject([{ state: 'succeeded' }]);
+    expect(await flush).toEqual(DONE);
+  });
+
+  test('lets the host stop after shutdownTimeout, whatever a flush in progress does', async () => {
+    const [reached, resume] = [latch(), latch()];
+    const host = await open(
+      [handlerOf(SessionNote, 'Notes', { after: () => (reached.open(), resume.opened) })],
+      {},
+      { options: { ...notesHost.options, worker: { shutdownTimeout: 0 } } },
+    );
+    await queued(host);
+    const flush = host.dispatcher.flush();
+    await reached.opened;
+    await host.dispatcher.onModuleDestroy();
+    expect(await statusesOf(host)).toMatchObject([{ state: 'inFlight' }]);
+    expect(host.logs.join()).toContain('still busy after 0 ms');
+    resume.open();
+    await flush;
+  });
+
   // acceptance 406; DSP-18, trap 62
   test('keeps what a handler completed while the host stops', async () => {
     const reached = latch();
