@@ -6,6 +6,8 @@ import { PLATFORM_ROLE, TENANT_SETTING } from './row-security.js';
 
 /** Of the statements of one request. A hung database fails it instead of holding a connection for ever. */
 const LIMITS = { statement_timeout: '10s', lock_timeout: '5s', idle_in_transaction_session_timeout: '30s' };
+/** A little more than the server gives a statement: then it is the server that does not work. */
+const ANSWER_MS = 12_000;
 
 export interface DatabaseSettings {
   readonly urls: RoleUrls;
@@ -22,8 +24,9 @@ export class Database implements OnApplicationShutdown {
 
   /** Connects as both roles; throws what the driver throws, and DatabaseRoleError for roles that see too much. */
   static async open({ urls, pool }: DatabaseSettings): Promise<Database> {
-    const app = await MikroORM.init(ormOptions({ url: urls.app, pool }));
-    const platform = await MikroORM.init(ormOptions({ url: urls.platform, pool: 5 })).catch(async (error: unknown) => {
+    const app = await MikroORM.init(ormOptions({ url: urls.app, pool, answerMs: ANSWER_MS }));
+    const settings = ormOptions({ url: urls.platform, pool: 5, answerMs: ANSWER_MS });
+    const platform = await MikroORM.init(settings).catch(async (error: unknown) => {
       await app.close();
       throw error;
     });
@@ -40,7 +43,7 @@ export class Database implements OnApplicationShutdown {
 
   /** As the platform role alone, for programs that serve nobody. */
   static async openPlatform(url: string): Promise<Database> {
-    return new Database(null, await MikroORM.init(ormOptions({ url, pool: 1 })));
+    return new Database(null, await MikroORM.init(ormOptions({ url, pool: 1, answerMs: ANSWER_MS })));
   }
 
   /** A transaction that sees the rows of one tenant. */

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { Injectable } from '@nestjs/common';
 import { retentionResidencyMigrations } from 'migrations';
 import { selectLag } from '../outbox/outbox.queries.js';
@@ -6,6 +7,8 @@ import { runSql } from './sql.js';
 
 /** Events that wait longer than this are in trouble. */
 const LONGEST_LAG_SECONDS = 300;
+/** Whoever asks wants to know soon: a database that has not answered by then is none. */
+const READY_MS = 2500;
 
 export interface Readiness {
   readonly status: 'ok' | 'unavailable';
@@ -13,12 +16,25 @@ export interface Readiness {
   readonly checks: Readonly<Record<'database' | 'migrations' | 'outbox', string>>;
 }
 
+const UNAVAILABLE: Readiness = {
+  status: 'unavailable',
+  checks: { database: 'unavailable', migrations: 'unknown', outbox: 'unknown' },
+};
+
 /** Whether this replica can serve. */
 @Injectable()
 export class Health {
+  private looking: Promise<Readiness> | undefined;
+
   constructor(private readonly database: Database) {}
 
-  async ready(): Promise<Readiness> {
+  ready(): Promise<Readiness> {
+    // One look for all who ask: while the database is frozen each would take a connection more.
+    this.looking ??= this.look().finally(() => (this.looking = undefined));
+    return Promise.race([this.looking, delay(READY_MS, UNAVAILABLE, { ref: false })]);
+  }
+
+  private async look(): Promise<Readiness> {
     try {
       // As a request does: with the role of requests, for a tenant that nobody has.
       await this.database.inTenant('-', (em) => runSql(em, 'select 1'));
@@ -34,8 +50,7 @@ export class Health {
       const isOk = Object.values(checks).every((check) => check === 'ok');
       return { status: isOk ? 'ok' : 'unavailable', checks };
     } catch {
-      const unknown = 'unknown';
-      return { status: 'unavailable', checks: { database: 'unavailable', migrations: unknown, outbox: unknown } };
+      return UNAVAILABLE;
     }
   }
 }

@@ -8,20 +8,35 @@ import { residencyRuleMapping } from '../residency/residency-rule.mapping.js';
 import { storeBindingMapping } from '../residency/store-binding.mapping.js';
 import { retentionRuleMapping } from '../rules/retention-rule.mapping.js';
 
+/** For a connection: a free one of the pool, or a new one. */
+const CONNECT_MS = 5000;
+
 export interface OrmSettings {
   readonly url: string;
   /** Connections at most. */
   readonly pool?: number;
+  /** A statement that has no answer after so many milliseconds takes its connection with it. Undefined: it may take any time. */
+  readonly answerMs?: number;
   readonly contextName?: string;
 }
 
 /** The MikroORM configuration of the service, for whichever role the url logs in as. */
-export function ormOptions({ url, pool = 10, contextName }: OrmSettings) {
+export function ormOptions({ url, pool = 10, answerMs, contextName }: OrmSettings) {
   return defineConfig({
     clientUrl: url,
     ...(contextName && { contextName }),
     pool: { min: 0, max: pool },
-    driverOptions: { onPoolCreated: giveBackLostConnections },
+    driverOptions: {
+      connectionTimeoutMillis: CONNECT_MS,
+      keepAlive: true,
+      onPoolCreated: (connections: pg.Pool) => {
+        connections.on('connect', (client) => {
+          giveBackWhenLost(client);
+          leaveAtOnce(client);
+          if (answerMs !== undefined) endWithoutAnswer(client, answerMs);
+        });
+      },
+    },
     entities: [
       retentionRuleMapping,
       residencyRuleMapping,
@@ -49,17 +64,46 @@ export function ormOptions({ url, pool = 10, contextName }: OrmSettings) {
  * A transaction whose connection is lost is not given back to the pool: its rollback fails first. Without this a database that
  * goes away and comes back would leave a pool in which every connection is taken for ever.
  */
-function giveBackLostConnections(pool: pg.Pool): void {
-  pool.on('connect', (client) => {
-    client.once('end', () => {
-      const { release } = client;
-      // Whoever still holds it gives it back a second time.
-      client.release = () => undefined;
-      try {
-        release(true);
-      } catch {
-        // It was not taken.
-      }
-    });
+function giveBackWhenLost(client: pg.PoolClient): void {
+  client.once('end', () => {
+    const { release } = client;
+    // Whoever still holds it gives it back a second time.
+    client.release = () => undefined;
+    try {
+      release(true);
+    } catch {
+      // It was not taken.
+    }
   });
+}
+
+/** A frozen server would never answer the goodbye; waiting for it would keep the pool, and the process, from ending. */
+function leaveAtOnce({ connection: { stream } }: pg.PoolClient): void {
+  stream.once('finish', () => stream.destroy());
+}
+
+/**
+ * The driver's own query_timeout fails the statement and leaves the connection as it is: in its transaction, with the answer
+ * still to come. So it is destroyed, and that fails the statement.
+ */
+function endWithoutAnswer(client: pg.PoolClient, answerMs: number): void {
+  const query = client.query.bind(client) as (...input: unknown[]) => Promise<unknown>;
+  client.query = (async (...input: unknown[]) => {
+    const timer = setTimeout(() => client.connection.stream.destroy(new NoAnswerError(answerMs)), answerMs);
+    try {
+      return await query(...input);
+    } finally {
+      clearTimeout(timer);
+    }
+  }) as typeof client.query;
+}
+
+/** The database is frozen, or cut off. */
+class NoAnswerError extends Error {
+  readonly code = 'ETIMEDOUT';
+
+  constructor(answerMs: number) {
+    super(`The database did not answer a statement within ${answerMs} ms; its connection was ended.`);
+    this.name = 'NoAnswerError';
+  }
 }
