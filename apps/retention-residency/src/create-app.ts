@@ -5,7 +5,7 @@ import { SwaggerModule } from '@nestjs/swagger';
 import type { FastifyRequest } from 'fastify';
 import { Logger } from 'nestjs-pino';
 import { AppModule } from './app.module.js';
-import { GrpcSide } from './grpc.js';
+import { DRAIN_MS, GrpcSide } from './grpc.js';
 import { openApiOf } from './open-api.js';
 import { Database } from './platform/database.js';
 import { refuseDeep } from './platform/json-depth.js';
@@ -15,6 +15,8 @@ import { seedPlatformRules } from './rules/seed-platform-rules.js';
 import type { Settings } from './settings.js';
 
 const BODY_LIMIT_BYTES = 64 * 1024;
+/** For a request to arrive whole. */
+const REQUEST_TIMEOUT_MS = 30_000;
 
 /**
  * Makes the application on a migrated database and seeds platform rules. It listens nowhere yet: `listen` does.
@@ -29,11 +31,18 @@ export async function createApp(settings: Settings, timeAndIds = new TimeAndIds(
     const differences = await seedPlatformRules(database, settings.platformDefaults, timeAndIds);
     const adapter = new FastifyAdapter({
       bodyLimit: BODY_LIMIT_BYTES,
+      requestTimeout: REQUEST_TIMEOUT_MS,
       genReqId: ({ headers }: IncomingMessage) => traceIdOf(headers.traceparent, () => timeAndIds.newId()),
     });
-    adapter.getInstance().addHook('preValidation', async ({ body }: FastifyRequest) => refuseDeep(body));
+    const fastify = adapter.getInstance();
+    fastify.addHook('preValidation', async ({ body }: FastifyRequest) => refuseDeep(body));
+    // A server that closes watches over requestTimeout no more, and would wait for a body that never ends.
+    fastify.addHook(
+      'preClose',
+      async () => void setTimeout(() => fastify.server.closeAllConnections(), DRAIN_MS).unref(),
+    );
     // JSON alone is read.
-    adapter.getInstance().removeContentTypeParser('text/plain');
+    fastify.removeContentTypeParser('text/plain');
     const grpc = new GrpcSide(settings);
     const module = AppModule.of({ settings, database, grpc, timeAndIds });
     const app = await NestFactory.create<NestFastifyApplication>(module, adapter, {

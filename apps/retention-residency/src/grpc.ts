@@ -13,8 +13,8 @@ const PACKAGE = 'datafoundations.retention.v1';
 const SERVICE = `${PACKAGE}.Retention`;
 const PROTO = fileURLToPath(new URL('../../../proto/retention.proto', import.meta.url));
 const MAX_MESSAGE_BYTES = 256 * 1024;
-/** Calls that are under way may end; a stream that watches health would go on for ever. */
-const DRAIN_MS = 5000;
+/** Calls that are under way may end; a stream that watches health, or a body that never ends, would go on for ever. */
+export const DRAIN_MS = 5000;
 
 /** The gRPC side of the application, with the standard health and reflection services beside ours. */
 export class GrpcSide implements BeforeApplicationShutdown {

@@ -1,4 +1,5 @@
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { type Server, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { CLASSIFICATIONS, EXPIRY_ACTIONS, MODEL_DATA_RESIDENCIES, RULED_STORE_CLASSES } from '../src/vocabulary.js';
 import { type Answer, type Identity, openApp, openIdentity } from './support/app.js';
@@ -44,6 +45,10 @@ describe('REST', () => {
       status: 200,
       body: { status: 'ok', checks: { database: 'ok', migrations: 'ok', outbox: 'ok' } },
     });
+  });
+
+  test('gives a request half a minute to arrive', () => {
+    expect((app.app.getHttpServer() as Server).requestTimeout).toBe(30_000);
   });
 
   describe('retention', () => {
@@ -430,6 +435,36 @@ describe('REST', () => {
       }
     } finally {
       await small.close();
+    }
+  });
+});
+
+describe('REST that is ended', () => {
+  test('answers what is under way, and does not wait for a body that never ends', async () => {
+    const identity = await openIdentity();
+    const app = await openApp(identity);
+    const server = app.app.getHttpServer() as Server;
+    const begin = async () => {
+      const arrived = once(server, 'request');
+      const headers = { 'content-type': 'application/json', 'content-length': 2 };
+      const sent = request(`${app.url}/factory/data/residency/evaluate`, { method: 'POST', headers, agent: false });
+      sent.flushHeaders();
+      await arrived;
+      return sent;
+    };
+    const [slow, endless] = [await begin(), await begin()];
+    try {
+      const broken = once(endless, 'error');
+      const closing = app.close();
+      const answered = once(slow, 'response');
+      slow.end('{}');
+      const [{ statusCode }] = (await answered) as [{ statusCode: number }];
+      expect(statusCode).toBe(401);
+      await broken;
+      expect(await closing).toBeUndefined();
+    } finally {
+      endless.destroy();
+      await identity.stop();
     }
   });
 });
