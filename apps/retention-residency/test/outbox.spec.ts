@@ -138,6 +138,27 @@ describe('the outbox', () => {
     expect(bus.seen.slice(2).map(daysOf)).toEqual([1, 2]);
   });
 
+  test('lets other keys pass one that fills the window with what cannot be published', async () => {
+    const all = Array.from({ length: 2100 }, (_, index) => index + 1);
+    await append('poor', ...all);
+    await append('rich', 1);
+    let isBroken = true;
+    const bus = new RecordingBus((message) => isBroken && keyOf(message) === 'poor');
+    const relay = relayTo(bus);
+    // As often as the service does, so that each pause of a failed key that is no longer is over by the next tick.
+    const loop = new WorkerLoop({ name: 'relay', tick: () => relay.tick(), intervalMs: 1000 });
+    loop.start();
+    try {
+      await until(() => bus.seen.length > 0);
+      expect(bus.seen.map(keyOf)).toEqual(['rich']);
+      isBroken = false;
+      await until(() => bus.seen.length > all.length);
+      expect(bus.seen.slice(1).map(daysOf)).toEqual(all);
+    } finally {
+      await loop.stop();
+    }
+  });
+
   test('keeps the order of each key with many writers and several relays, and publishes each event once', async () => {
     const keys = ['a', 'b', 'c'];
     const bus = new RecordingBus();

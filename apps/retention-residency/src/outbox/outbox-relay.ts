@@ -9,8 +9,17 @@ const BATCH = 2000;
 const LANES = 64;
 /** Well below idle_in_transaction_session_timeout: the locks are held while the bus answers. */
 const TICK_MS = 10_000;
-/** A key whose publication failed waits so long, and lets the others pass. */
-const FAILED_KEY_PAUSE_MS = 1000;
+/**
+ * A key whose publication failed waits so long, twice as long each time, and lets the others pass. A pause that did not grow
+ * would be over by the next tick, and a key with more events than a batch would be the only one that is ever tried.
+ */
+const FIRST_PAUSE_MS = 1000;
+const LONGEST_PAUSE_MS = 30_000;
+
+interface FailedKey {
+  readonly until: number;
+  readonly pauseMs: number;
+}
 
 /**
  * Publishes what the outbox holds: at least once, in order for each partition key, by any number of replicas. A relay that
@@ -19,7 +28,7 @@ const FAILED_KEY_PAUSE_MS = 1000;
 @Injectable()
 export class OutboxRelay {
   private readonly logger = new Logger(OutboxRelay.name);
-  private readonly failedKeys = new Map<string, number>();
+  private readonly failedKeys = new Map<string, FailedKey>();
 
   constructor(
     private readonly database: Database,
@@ -59,18 +68,28 @@ export class OutboxRelay {
       try {
         await this.bus.publish(messageOf(row));
         published.push(row.seq);
+        this.failedKeys.delete(row.partition_key);
       } catch (error) {
         this.logger.warn(`The event ${row.id} was not published: ${(error as Error).message}`);
-        this.failedKeys.set(row.partition_key, performance.now() + FAILED_KEY_PAUSE_MS);
+        this.pause(row.partition_key);
         return;
       }
     }
   }
 
+  private pause(key: string): void {
+    const before = this.failedKeys.get(key)?.pauseMs;
+    const pauseMs = before === undefined ? FIRST_PAUSE_MS : Math.min(before * 2, LONGEST_PAUSE_MS);
+    this.failedKeys.set(key, { until: performance.now() + pauseMs, pauseMs });
+  }
+
   private pausedKeys(): string[] {
     const now = performance.now();
-    for (const [key, until] of this.failedKeys) if (until <= now) this.failedKeys.delete(key);
-    return [...this.failedKeys.keys()];
+    for (const [key, { until }] of this.failedKeys) {
+      // Not tried for so long: another replica has published it.
+      if (until + LONGEST_PAUSE_MS <= now) this.failedKeys.delete(key);
+    }
+    return [...this.failedKeys].filter(([, { until }]) => until > now).map(([key]) => key);
   }
 }
 
