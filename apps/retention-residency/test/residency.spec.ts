@@ -1,15 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
+import pg from 'pg';
 import { verifyEvidence } from '../src/evidence/verify-evidence.js';
 import { EventBus } from '../src/outbox/event-bus.js';
 import { CONSUMED } from '../src/outbox/event-catalog.js';
+import type { Database } from '../src/platform/database.js';
 import { runSql } from '../src/platform/sql.js';
+import { ResidencyMemory } from '../src/residency/residency-memory.js';
+import { ResidencyRule, readResidency } from '../src/residency/residency-rule.js';
 import { ResidencyService } from '../src/residency/residency.service.js';
 import { CANDIDATE_KINDS, MODEL_DATA_RESIDENCIES, STORE_CLASSES } from '../src/vocabulary.js';
 import { type Identity, openApp, openIdentity, startApp } from './support/app.js';
 import { openProxy } from './support/cut-proxy.js';
-import { appended } from './support/governance.js';
+import { appended, knowTenants, openGovernance } from './support/governance.js';
 import { openGrpc } from './support/grpc-client.js';
 import { until } from './support/until.js';
 
@@ -309,6 +313,83 @@ describe('EvaluateResidency', () => {
     } finally {
       await app.close();
       await identity.stop();
+    }
+  });
+});
+
+describe('residency rules in memory', () => {
+  let world: Awaited<ReturnType<typeof openGovernance>>;
+  let owner: pg.Client;
+  beforeAll(async () => {
+    world = await openGovernance();
+    owner = new pg.Client(world.ownerUrl);
+    await owner.connect();
+  });
+  afterAll(async () => {
+    await owner.end();
+    await world.close();
+  });
+
+  const memoryOf = (database: Pick<Database, 'asPlatform'>, platformDatabaseUrl = world.urls.platform) =>
+    new ResidencyMemory(database as Database, { platformDatabaseUrl });
+  /** As the service makes it, in its nth version. */
+  const ruleOf = (tenantId: string, version: number) => {
+    const rule = new ResidencyRule(tenantId);
+    rule.set(readResidency(RESIDENCY, ['westeurope', 'israelcentral']), world.time.now());
+    return Object.assign(rule, { version });
+  };
+
+  test('are those of the database that is found after a lost connection, also where it has older versions', async () => {
+    await world.database.asPlatform((em) => knowTenants(em, 'kept', 'gone'));
+    await owner.query(`update data_foundations.residency_rules set version = 5`);
+    const proxy = await openProxy(world.urls.platform);
+    const memory = memoryOf(world.database, proxy.through(world.urls.platform));
+    await memory.onApplicationBootstrap();
+    try {
+      expect([memory.get('kept')?.version, memory.get('gone')?.version]).toEqual([5, 5]);
+      await proxy.cut();
+      // A backup knows nothing of those who listen.
+      await owner.query(`
+        set session_replication_role = replica;
+        update data_foundations.residency_rules set version = 3, allowed_regions = '{westeurope,israelcentral}';
+        delete from data_foundations.residency_rules where tenant_id = 'gone';
+        reset session_replication_role`);
+      await proxy.mend();
+      await until(() => memory.get('gone') === undefined);
+      expect(memory.get('kept')).toMatchObject({
+        version: 3,
+        rule: { allowedRegions: ['westeurope', 'israelcentral'] },
+      });
+    } finally {
+      await memory.onModuleDestroy();
+      await proxy.cut();
+    }
+  });
+
+  test('that are made or changed while all are read again are not forgotten', async () => {
+    await world.database.asPlatform((em) => knowTenants(em, 'changed'));
+    const [isRead, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const memory = memoryOf({
+      asPlatform: async (body) => {
+        const rows = await world.database.asPlatform(body);
+        isRead.resolve();
+        await goOn.promise;
+        return rows;
+      },
+    });
+    const starting = memory.onApplicationBootstrap();
+    try {
+      await isRead.promise;
+      memory.remember(ruleOf('made', 1));
+      memory.remember(ruleOf('changed', 2));
+      memory.remember(ruleOf('changed', 1));
+      expect([memory.get('made')?.version, memory.get('changed')?.version]).toEqual([1, 2]);
+      goOn.resolve();
+      await starting;
+      expect([memory.get('made')?.version, memory.get('changed')?.version]).toEqual([1, 2]);
+    } finally {
+      goOn.resolve();
+      await memory.onModuleDestroy();
     }
   });
 });

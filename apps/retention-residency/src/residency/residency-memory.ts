@@ -17,6 +17,8 @@ export interface RememberedRule {
 @Injectable()
 export class ResidencyMemory implements OnApplicationBootstrap, OnModuleDestroy {
   private readonly rules = new Map<string, RememberedRule>();
+  /** What is told of while all are read again; null where a rule has gone. Undefined: nothing is being read. */
+  private told: Map<string, RememberedRule | null> | undefined;
   private readonly listener: Listener;
 
   constructor(
@@ -45,29 +47,41 @@ export class ResidencyMemory implements OnApplicationBootstrap, OnModuleDestroy 
 
   /** A change of this replica, once it is committed. An older one that comes late is left out. */
   remember(rule: ResidencyRule): void {
-    const known = this.rules.get(rule.tenantId);
-    if (known && known.version > rule.version) return;
-    const { region, allowedRegions, allowedEngines, modelDataResidency, pendingRegion, version } = rule;
-    this.rules.set(rule.tenantId, {
-      rule: { region, allowedRegions, allowedEngines, modelDataResidency, pendingRegion },
-      version,
-    });
+    if (this.told) keepYounger(this.told, rule);
+    keepYounger(this.rules, rule);
   }
 
   private async reload(tenantId: string): Promise<void> {
     const rule = await this.database.asPlatform((em) => em.findOne(ResidencyRule, { tenantId }));
-    if (rule) this.remember(rule);
-    else this.rules.delete(tenantId);
+    if (rule) return this.remember(rule);
+    this.told?.set(tenantId, null);
+    this.rules.delete(tenantId);
   }
 
+  /**
+   * What is read is believed as it is: a database that was restored has lower versions than those that are remembered. What
+   * was told of meanwhile may be younger than what was read.
+   */
   private async reloadAll(): Promise<void> {
-    const before = new Map(this.rules);
-    const stored = await this.database.asPlatform((em) => em.findAll(ResidencyRule));
-    const tenants = new Set(stored.map(({ tenantId }) => tenantId));
-    // What was remembered meanwhile may be younger than what was read.
-    for (const [tenantId, rule] of before) {
-      if (!tenants.has(tenantId) && this.rules.get(tenantId) === rule) this.rules.delete(tenantId);
+    const told = (this.told = new Map<string, RememberedRule | null>());
+    let stored: ResidencyRule[];
+    try {
+      stored = await this.database.asPlatform((em) => em.findAll(ResidencyRule));
+    } finally {
+      this.told = undefined;
     }
-    for (const rule of stored) this.remember(rule);
+    this.rules.clear();
+    for (const [tenantId, entry] of told) if (entry) this.rules.set(tenantId, entry);
+    for (const rule of stored) if (told.get(rule.tenantId) !== null) keepYounger(this.rules, rule);
   }
+}
+
+function keepYounger(rules: Map<string, RememberedRule | null>, stored: ResidencyRule): void {
+  const known = rules.get(stored.tenantId);
+  if (known && known.version > stored.version) return;
+  const { region, allowedRegions, allowedEngines, modelDataResidency, pendingRegion, version } = stored;
+  rules.set(stored.tenantId, {
+    rule: { region, allowedRegions, allowedEngines, modelDataResidency, pendingRegion },
+    version,
+  });
 }
