@@ -1,7 +1,8 @@
 import { CLASSIFICATIONS, EXPIRY_ACTIONS, MODEL_DATA_RESIDENCIES, RULED_STORE_CLASSES } from '../vocabulary.js';
 
 const uuid = { type: 'string', format: 'uuid' } as const;
-const text = { type: 'string', minLength: 1 } as const;
+/** Ids are keys of indexes, whose rows the server limits. */
+const text = { type: 'string', minLength: 1, maxLength: 200 } as const;
 const count = { type: 'integer', minimum: 1 } as const;
 const instant = { type: 'string', format: 'date-time' } as const;
 const oneOf = (values: readonly string[]) => ({ type: 'string', enum: [...values] }) as const;

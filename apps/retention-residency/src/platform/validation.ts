@@ -1,6 +1,7 @@
 import { ValidationPipe } from '@nestjs/common';
 import { ValidateBy, type ValidationError } from 'class-validator';
 import { type Fault, Problem } from '../problem.js';
+import { isStorable } from './storable-text.js';
 
 /** Faults of shape: the request is not what the document says it is. Others are values that are understood and refused. */
 const SHAPE = new Set([
@@ -54,14 +55,10 @@ function detailOf(name: string, constraints: Readonly<Record<string, string>>): 
   return `${constraints[name]}.`.replace(/\.\.$/, '.');
 }
 
-/** Text that the database can keep: no NUL, no half of a surrogate pair. */
+/** Text that says something and that the database can keep. */
 export function IsPlainText(min: number, max: number): PropertyDecorator {
   const isPlainText = (value: unknown) =>
-    typeof value === 'string' &&
-    value.trim().length >= min &&
-    value.length <= max &&
-    !value.includes('\0') &&
-    value.isWellFormed();
+    typeof value === 'string' && value.trim().length >= min && value.length <= max && isStorable(value);
   const message = `$property must be text of ${min} to ${max} characters`;
   return ValidateBy({ name: 'plainText', validator: { validate: isPlainText, defaultMessage: () => message } });
 }

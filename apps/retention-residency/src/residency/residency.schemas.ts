@@ -118,7 +118,8 @@ export class BindingsQuery {
   @ApiPropertyOptional({ description: 'nextCursor of the page before.' })
   @IsOptional()
   @IsString()
-  @MaxLength(1000)
+  // A binding id of 200 letters is one of 1067 in base64url.
+  @MaxLength(1100)
   cursor?: string;
 
   @ApiPropertyOptional({ type: 'integer', minimum: 1, maximum: 200, default: 50 })

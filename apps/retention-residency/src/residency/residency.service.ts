@@ -176,7 +176,8 @@ export class ResidencyService {
         this.logger.warn(`The message ${eventId} names a binding of another tenant; it was left out.`);
         return null;
       }
-      if (known && known.boundAt >= occurredAt) return null;
+      // At the same instant the later message counts: a message that comes again has been left out above.
+      if (known && known.boundAt > occurredAt) return null;
       const binding = known ?? new StoreBinding(bindingId, tenantId);
       binding.bind(changed, occurredAt);
       const rule = await em.findOne(ResidencyRule, { tenantId });
