@@ -20,6 +20,11 @@ export interface Fault {
   readonly detail: string;
 }
 
+/** The JSON pointer to a member of what `path` points to. */
+export function pointerTo(path: string, name: string): string {
+  return `${path}/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+}
+
 export interface ProblemDetails {
   readonly faults?: readonly Fault[];
   /** The request could not be read at all: 400 instead of 422. */

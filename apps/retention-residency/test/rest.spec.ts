@@ -177,6 +177,10 @@ describe('REST', () => {
         '/justification',
       ],
       ['an unknown member', 'runs/public', { days: 3 }, 400, 'validation', '/days'],
+      ['null for the scope', 'runs/public', { scope: null }, 422, 'validation', '/scope'],
+      ['null for the action', 'runs/public', { expiryAction: null }, 422, 'validation', '/expiryAction'],
+      ['null for the exemption', 'runs/public', { legalHoldExempt: null }, 400, 'validation', '/legalHoldExempt'],
+      ['null for the justification', 'runs/public', { justification: null }, 400, 'validation', '/justification'],
       ['audit for less', 'audit/public', { retentionDays: 2554 }, 422, 'retention-floor', '/retentionDays'],
       ['audit for longer', 'audit/public', { retentionDays: 2556 }, 422, 'retention-ceiling', '/retentionDays'],
       [
@@ -200,6 +204,12 @@ describe('REST', () => {
           override: { retentionDays: 300, expiryAction },
         });
       }
+    });
+
+    test('takes null for no scope of a PlatformAdmin', async () => {
+      const body = { retentionDays: 400, scope: null, justification: 'x' };
+      const answer = await app.put('/factory/data/retention/runs/restricted', { client: 'platform-admin', body });
+      expect(problem(answer)).toEqual([422, 'validation', '/scope']);
     });
 
     // G39, G40
@@ -304,6 +314,9 @@ describe('REST', () => {
       ['regions that are text', { allowedRegions: 'westeurope' }, 400, 'validation', '/allowedRegions'],
       ['an unknown store class', { allowedEngines: { x: [] } }, 422, 'unknown-store-class', '/allowedEngines/x'],
       ['engines that are no list', { allowedEngines: { runs: 'a' } }, 400, 'validation', '/allowedEngines'],
+      ['NUL in an engine', { allowedEngines: { runs: ['a\0b'] } }, 400, 'validation', '/allowedEngines'],
+      ['half a letter in an engine', { allowedEngines: { runs: ['\ud83d'] } }, 400, 'validation', '/allowedEngines'],
+      ['null for the model residency', { modelDataResidency: null }, 422, 'validation', '/modelDataResidency'],
       ['an unknown model residency', { modelDataResidency: 'x' }, 422, 'validation', '/modelDataResidency'],
       ['no justification', { justification: undefined }, 400, 'validation', '/justification'],
       ['an unknown member', { planet: 'earth' }, 400, 'validation', '/planet'],
@@ -334,6 +347,30 @@ describe('REST', () => {
       expect(problem(await evaluate({ ...CANDIDATE, kind: 'ship' }))).toEqual([422, 'validation', '/kind']);
       expect((await evaluate([])).status).toBe(400);
       expect((await evaluate('null')).status).toBe(400);
+    });
+
+    test.each<[string, object, number, string]>([
+      ['null for the store class', { storeClass: null }, 400, 'storeClass'],
+      ['null for the engine', { engine: null }, 400, 'engine'],
+      ['null for its id', { candidateId: null }, 400, 'candidateId'],
+      ['null for the dry run', { dryRun: null }, 400, 'dryRun'],
+      ['NUL in the engine', { engine: 'a\0b' }, 422, 'engine'],
+      ['half a letter in the engine', { engine: '\ud83d' }, 422, 'engine'],
+      ['NUL in the store class', { storeClass: 'a\0b' }, 422, 'storeClass'],
+      ['half a letter in the region', { region: '\ud83d' }, 422, 'region'],
+    ])('does not evaluate a candidate with %s', async (_, change, status, member) => {
+      const candidate = { ...CANDIDATE, ...change };
+      const one = await app.post('/factory/data/residency/evaluate', { ...asAcme, body: candidate });
+      expect(problem(one)).toEqual([status, 'validation', `/${member}`]);
+      const body = { candidates: [CANDIDATE, candidate] };
+      const batch = await app.post('/factory/data/residency/evaluate', { ...asAcme, body });
+      expect(problem(batch)).toEqual([status, 'validation', `/candidates/1/${member}`]);
+    });
+
+    test.each([[[]], [null], ['text'], [7]])('does not evaluate %j as a candidate', async (candidate) => {
+      const body = { candidates: [CANDIDATE, candidate] };
+      const answer = await app.post('/factory/data/residency/evaluate', { ...asAcme, body });
+      expect([answer.status, answer.body.code]).toEqual([400, 'validation']);
     });
 
     test('counts what was refused, unless it was only asked', async () => {
@@ -373,6 +410,26 @@ describe('REST', () => {
       expect(answer.headers.get('content-type')).toMatch(/^application\/problem\+json/);
       expect(answer.body).toMatchObject({ status, instance: RAW, traceId: expect.stringMatching(/^[0-9a-f]{32}$/) });
     });
+
+    test.each(['toString', 'valueOf', 'constructor', 'hasOwnProperty', '__proto__', '__defineGetter__'])(
+      'has no member with the name %s',
+      async (name) => {
+        // As text: an object of ours would take the name for what it inherits.
+        const withName = (body: object) => JSON.stringify(body).replace(/\}$/, `,${JSON.stringify(name)}:1}`);
+        const rule = await app.put(RAW, { ...asAcme, body: withName({ retentionDays: 20, justification: 'x' }) });
+        expect([rule.status, rule.body.code]).toEqual([400, 'validation']);
+        const evaluate = '/factory/data/residency/evaluate';
+        const one = await app.post(evaluate, { ...asAcme, body: withName(CANDIDATE) });
+        expect([one.status, one.body.code]).toEqual([400, 'validation']);
+        const batch = await app.post(evaluate, { ...asAcme, body: `{"candidates":[${withName(CANDIDATE)}]}` });
+        expect([batch.status, batch.body.code]).toEqual([400, 'validation']);
+        const engines = JSON.stringify(RESIDENCY).replace('"runs":', `"${name}":[],"runs":`);
+        const residency = await app.put('/factory/data/residency', { ...asAcme, body: engines });
+        expect([residency.status, residency.body.code]).toEqual([400, 'validation']);
+        const query = await app.get(`/factory/data/retention?${name}=1`, asAcme);
+        expect(problem(query)).toEqual([400, 'validation', `query:${name}`]);
+      },
+    );
 
     test('has no path, or no such method', async () => {
       for (const [method, path] of [

@@ -1,6 +1,6 @@
-import { ValidationPipe } from '@nestjs/common';
-import { ValidateBy, type ValidationError } from 'class-validator';
-import { type Fault, Problem } from '../problem.js';
+import { type ArgumentMetadata, ValidationPipe } from '@nestjs/common';
+import { ValidateBy, ValidateIf, type ValidationError } from 'class-validator';
+import { type Fault, Problem, pointerTo } from '../problem.js';
 import { isStorable } from './storable-text.js';
 
 /** Faults of shape: the request is not what the document says it is. Others are values that are understood and refused. */
@@ -17,18 +17,41 @@ const SHAPE = new Set([
 ]);
 
 /** Checks bodies and queries against their classes; unknown members are refused. */
-const validationPipe = (pointerOf: (path: string) => string) =>
-  new ValidationPipe({
-    transform: true,
-    whitelist: true,
-    forbidNonWhitelisted: true,
-    forbidUnknownValues: true,
-    validationError: { target: false, value: false },
-    exceptionFactory: (errors) => problemOf(errors, pointerOf),
-  });
+class RequestPipe extends ValidationPipe {
+  constructor(private readonly pointerOf: (path: string) => string) {
+    super({
+      transform: true,
+      whitelist: true,
+      forbidNonWhitelisted: true,
+      forbidUnknownValues: true,
+      validationError: { target: false, value: false },
+      exceptionFactory: (errors) => problemOf(errors, pointerOf),
+    });
+  }
 
-export const bodyPipe = validationPipe((path) => path);
-export const queryPipe = validationPipe((path) => `query:${path.slice(1)}`);
+  override transform(value: unknown, metadata: ArgumentMetadata): Promise<unknown> {
+    const path = inheritedName(value);
+    if (path === undefined) return super.transform(value, metadata) as Promise<unknown>;
+    const fault = { pointer: this.pointerOf(path), detail: UNKNOWN_MEMBER };
+    throw new Problem('validation', UNKNOWN_MEMBER, { faults: [fault], isMalformed: true });
+  }
+}
+
+export const bodyPipe = new RequestPipe((path) => path);
+export const queryPipe = new RequestPipe((path) => `query:${path.slice(1)}`);
+
+const UNKNOWN_MEMBER = 'This member is not known.';
+
+/** Where a member has a name that every object inherits, `toString` for one: the library drops it before the check of names. */
+function inheritedName(value: unknown, path = ''): string | undefined {
+  if (typeof value !== 'object' || value === null) return undefined;
+  for (const [name, member] of Object.entries(value)) {
+    const pointer = pointerTo(path, name);
+    const found = name in Object.prototype ? pointer : inheritedName(member, pointer);
+    if (found !== undefined) return found;
+  }
+  return undefined;
+}
 
 interface FoundFault extends Fault {
   readonly isShape: boolean;
@@ -42,7 +65,7 @@ function problemOf(errors: readonly ValidationError[], pointerOf: (path: string)
 }
 
 function faultsOf({ property, constraints = {}, children = [] }: ValidationError, path: string): FoundFault[] {
-  const pointer = `${path}/${property.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+  const pointer = pointerTo(path, property);
   // Of several faults of one value the first one that says what shape it should have.
   const broken = Object.keys(constraints);
   const name = broken.find((each) => SHAPE.has(each)) ?? broken.at(-1);
@@ -51,7 +74,7 @@ function faultsOf({ property, constraints = {}, children = [] }: ValidationError
 }
 
 function detailOf(name: string, constraints: Readonly<Record<string, string>>): string {
-  if (name === 'whitelistValidation') return 'This member is not known.';
+  if (name === 'whitelistValidation') return UNKNOWN_MEMBER;
   return `${constraints[name]}.`.replace(/\.\.$/, '.');
 }
 
@@ -59,8 +82,13 @@ function detailOf(name: string, constraints: Readonly<Record<string, string>>): 
 export function IsPlainText(min: number, max: number): PropertyDecorator {
   const isPlainText = (value: unknown) =>
     typeof value === 'string' && value.trim().length >= min && value.length <= max && isStorable(value);
-  const message = `$property must be text of ${min} to ${max} characters`;
+  const message = `$property must be text of ${min} to ${max} characters, without NUL and halves of letters`;
   return ValidateBy({ name: 'plainText', validator: { validate: isPlainText, defaultMessage: () => message } });
+}
+
+/** What is not there is not checked. Null is there: it is no default. */
+export function MayBeLeftOut(): PropertyDecorator {
+  return ValidateIf((_, value) => value !== undefined);
 }
 
 /** The version in If-Match: `"3"`, or nothing for `*` and where there is none. Throws a Problem. */

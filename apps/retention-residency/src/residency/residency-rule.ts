@@ -1,4 +1,4 @@
-import { Problem, refuse } from '../problem.js';
+import { Problem, pointerTo, refuse } from '../problem.js';
 import { type ModelDataResidency, STORE_CLASSES, type StoreClass, canonical, isStoreClass } from '../vocabulary.js';
 
 /** Engines by store class. A class that is not named may use none. */
@@ -78,7 +78,7 @@ function offeredRegion(name: string, pointer: string, offered: readonly string[]
 function readEngines(asked: AskedResidency['allowedEngines']): AllowedEngines {
   const engines: Partial<Record<StoreClass, string[]>> = {};
   for (const [storeClass, names] of Object.entries(asked)) {
-    const pointer = `/allowedEngines/${storeClass.replaceAll('~', '~0').replaceAll('/', '~1')}`;
+    const pointer = pointerTo('/allowedEngines', storeClass);
     if (!isStoreClass(storeClass)) {
       throw refuse(
         'unknown-store-class',

@@ -7,13 +7,14 @@ import {
   IsBoolean,
   IsIn,
   IsNumberString,
-  IsOptional,
+  IsObject,
   IsString,
   MaxLength,
   ValidateBy,
   ValidateNested,
 } from 'class-validator';
-import { IsPlainText } from '../platform/validation.js';
+import { isStorable } from '../platform/storable-text.js';
+import { IsPlainText, MayBeLeftOut } from '../platform/validation.js';
 import {
   CANDIDATE_KINDS,
   type CandidateKind,
@@ -55,7 +56,7 @@ export class PutResidencyBody {
   allowedEngines!: Record<string, string[]>;
 
   @ApiPropertyOptional({ enum: MODEL_DATA_RESIDENCIES, default: 'same-region' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsIn(MODEL_DATA_RESIDENCIES)
   modelDataResidency?: ModelDataResidency;
 
@@ -71,30 +72,30 @@ export class CandidateBody {
   kind!: CandidateKind;
 
   @ApiPropertyOptional({ description: 'Of a store-binding.' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsString()
-  @MaxLength(MAX_NAME_LENGTH)
+  @IsPlainText(0, MAX_NAME_LENGTH)
   storeClass?: string;
 
   @ApiPropertyOptional({ description: 'Of a store-binding.' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsString()
-  @MaxLength(MAX_NAME_LENGTH)
+  @IsPlainText(0, MAX_NAME_LENGTH)
   engine?: string;
 
   @ApiProperty()
   @IsString()
-  @MaxLength(MAX_NAME_LENGTH)
+  @IsPlainText(0, MAX_NAME_LENGTH)
   region!: string;
 
   @ApiPropertyOptional({ description: "The caller's own name for it." })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsString()
   @MaxLength(MAX_NAME_LENGTH)
   candidateId?: string;
 
   @ApiPropertyOptional({ default: false, description: 'A refusal is not counted as a violation.' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsBoolean()
   dryRun?: boolean;
 }
@@ -104,6 +105,7 @@ export class CandidatesBody {
   @IsArray()
   @ArrayMinSize(1)
   @ArrayMaxSize(MAX_CANDIDATES)
+  @IsObject({ each: true })
   @ValidateNested({ each: true })
   @Type(() => CandidateBody)
   candidates!: CandidateBody[];
@@ -111,19 +113,19 @@ export class CandidatesBody {
 
 export class BindingsQuery {
   @ApiPropertyOptional({ type: 'boolean', default: false, description: 'Those alone that violate the rule.' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsIn(['true', 'false'])
   violations?: string;
 
   @ApiPropertyOptional({ description: 'nextCursor of the page before.' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsString()
   // A binding id of 200 letters is one of 1067 in base64url.
   @MaxLength(1100)
   cursor?: string;
 
   @ApiPropertyOptional({ type: 'integer', minimum: 1, maximum: 200, default: 50 })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsNumberString({ no_symbols: true })
   @IsIn(Array.from({ length: 200 }, (_, index) => String(index + 1)), { message: 'limit must be from 1 to 200' })
   limit?: string;
@@ -221,7 +223,8 @@ export function toBindingView(binding: StoreBinding): BindingView {
 }
 
 function AreEngines(): PropertyDecorator {
-  const isName = (name: unknown) => typeof name === 'string' && name.trim() !== '' && name.length <= MAX_NAME_LENGTH;
+  const isName = (name: unknown) =>
+    typeof name === 'string' && name.trim() !== '' && name.length <= MAX_NAME_LENGTH && isStorable(name);
   const areEngines = (value: unknown) =>
     typeof value === 'object' &&
     value !== null &&

@@ -1,6 +1,6 @@
 import { ApiProperty, ApiPropertyOptional } from '@nestjs/swagger';
-import { IsBoolean, IsIn, IsInt, IsOptional, IsString, Max, Min, ValidateIf } from 'class-validator';
-import { IsPlainText } from '../platform/validation.js';
+import { IsBoolean, IsIn, IsInt, IsString, Max, Min, ValidateIf } from 'class-validator';
+import { IsPlainText, MayBeLeftOut } from '../platform/validation.js';
 import { CLASSIFICATIONS, EXPIRY_ACTIONS, type ExpiryAction, RULED_STORE_CLASSES } from '../vocabulary.js';
 import type { ExplainedLayer, ExplainedRule } from './explain-rule.js';
 import { MAX_RETENTION_DAYS, MIN_RETENTION_DAYS, type RetentionTerms } from './retention-terms.js';
@@ -12,12 +12,12 @@ const instant = { type: 'string', format: 'date-time' } as const;
 
 export class RetentionQuery {
   @ApiPropertyOptional({ enum: RULED_STORE_CLASSES })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsString()
   storeClass?: string;
 
   @ApiPropertyOptional({ enum: CLASSIFICATIONS })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsString()
   classification?: string;
 }
@@ -28,14 +28,14 @@ export class ExplainQuery {
   storeClass!: string;
 
   @ApiPropertyOptional({ enum: CLASSIFICATIONS, default: 'public' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsString()
   classification?: string;
 }
 
 export class DryRunQuery {
   @ApiPropertyOptional({ type: 'boolean', default: false, description: 'Say what would change, and change nothing.' })
-  @IsOptional()
+  @MayBeLeftOut()
   // No other spelling: one that is taken for false would make the change.
   @IsIn(['true', 'false'])
   dryRun?: string;
@@ -50,17 +50,17 @@ export class PutRetentionBody {
   retentionDays!: number | null;
 
   @ApiPropertyOptional({ ...action, description: 'Left out: as it is.' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsIn(EXPIRY_ACTIONS)
   expiryAction?: ExpiryAction;
 
   @ApiPropertyOptional({ description: 'Data expires under a legal hold too. For a PlatformAdmin; never for audit.' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsBoolean()
   legalHoldExempt?: boolean;
 
   @ApiPropertyOptional({ enum: ['tenant', 'platform'], default: 'tenant' })
-  @IsOptional()
+  @MayBeLeftOut()
   @IsIn(['tenant', 'platform'])
   scope?: 'tenant' | 'platform';
 
