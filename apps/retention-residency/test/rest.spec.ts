@@ -455,6 +455,51 @@ describe('REST', () => {
     });
   });
 
+  // G11, G13
+  test('shows an override that the platform caps, and explains it', async () => {
+    const atOnce = await openApp(identity, { DATA_EVENT_RETENTION_GRACE_DAYS: '0' });
+    try {
+      const set = async (client: string, rule: string, retentionDays: number) => {
+        const scope = client === 'platform-admin' ? 'platform' : 'tenant';
+        const body = { retentionDays, scope, justification: 'x' };
+        expect((await atOnce.put(`/factory/data/retention/${rule}`, { client, body })).status).toBe(200);
+      };
+      const shown = async (storeClass: string) => {
+        const query = `storeClass=${storeClass}&classification=public`;
+        const listed = await atOnce.get(`/factory/data/retention?${query}`, asAcme);
+        const explained = await atOnce.get(`/factory/data/retention/explain?${query}`, asAcme);
+        const layers = explained.body.layers as { layer: string; outcome: string }[];
+        return {
+          ...(listed.body.rules as object[])[0],
+          tenant: layers.find(({ layer }) => layer === 'tenant')?.outcome,
+        };
+      };
+      await set('acme-admin', 'runs/public', 200);
+      expect(await shown('runs')).toMatchObject({ retentionDays: 200, cappedBy: null, tenant: 'shortens' });
+      await set('platform-admin', 'runs/public', 100);
+      const override = { retentionDays: 200 };
+      expect(await shown('runs')).toMatchObject({
+        retentionDays: 100,
+        override,
+        cappedBy: 'platform',
+        tenant: 'capped',
+      });
+
+      await set('acme-admin', 'audit/public', 2555);
+      expect(await shown('audit')).toMatchObject({ retentionDays: 2555, cappedBy: null, tenant: 'agrees' });
+      await set('platform-admin', 'audit/public', 3000);
+      expect(await shown('audit')).toMatchObject({
+        retentionDays: 3000,
+        platform: { retentionDays: 3000 },
+        override: { retentionDays: 2555 },
+        cappedBy: 'platform',
+        tenant: 'capped',
+      });
+    } finally {
+      await atOnce.close();
+    }
+  });
+
   test('carries the trace of its caller into events and errors', async () => {
     const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
     const headers = { traceparent: `00-${traceId}-00f067aa0ba902b7-01`, 'x-correlation-id': 'ticket-7' };

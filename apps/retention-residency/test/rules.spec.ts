@@ -157,6 +157,25 @@ describe('retention rules', () => {
     expect(acme?.rules).toMatchObject({ override: { retentionDays: 100 }, platform: { retentionDays: 80 } });
   });
 
+  // G11
+  test('of the platform for audit are in force for every tenant, and told to all when they are lengthened', async () => {
+    const audit = { ...ACME, storeClass: 'audit', retentionDays: 2555 } as const;
+    await world.database.asPlatform((em) => knowTenants(em, 'acme', 'globex'));
+    await world.rules.setRetentionRule(audit, actor('acme-admin'));
+    const raised = { ...audit, tenantId: '*', scope: 'platform', retentionDays: 3000 } as const;
+    expect(await world.rules.previewRetentionRule(raised)).toMatchObject({ affectedTenants: 2 });
+    await world.rules.setRetentionRule(raised, actor('platform-admin', true));
+    expect(await told()).toEqual([
+      ['RetentionRuleChanged', 'acme', 3000],
+      ['RetentionRuleChanged', 'globex', 3000],
+    ]);
+    const explained = await world.rules.explainRetentionRule('acme', 'audit', 'public');
+    expect(explained.terms.retentionDays).toBe(3000);
+    expect(await codeOf(world.rules.setRetentionRule({ ...audit, retentionDays: 2999 }, actor('acme-admin')))).toBe(
+      'retention-floor',
+    );
+  });
+
   test('refuse what is beyond the platform, below the floor, or was changed meanwhile', async () => {
     const set = (change: Partial<SetRetentionRule>) =>
       codeOf(world.rules.setRetentionRule({ ...ACME, ...change }, actor('acme-admin')));

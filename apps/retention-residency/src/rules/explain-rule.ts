@@ -1,6 +1,5 @@
-import { AUDIT_FLOOR_DAYS, type RetentionTerms, areSameTerms, underPlatform } from './retention-terms.js';
-import { type RuleLayers, termsInForce } from './rule-in-force.js';
-import type { RuledStoreClass } from '../vocabulary.js';
+import { AUDIT_FLOOR_DAYS, type RetentionTerms, areSameTerms } from './retention-terms.js';
+import { type RuleLayers, isCapped, termsInForce } from './rule-in-force.js';
 
 /** What one layer had to say. `outcome`: `decides`, `shortens`, `capped`, `waits`, `agrees`, `absent`. */
 export interface ExplainedLayer {
@@ -16,16 +15,15 @@ export interface ExplainedRule {
 }
 
 /** The terms in force, and how they come about: layer upon layer, the last one that changes the value deciding. */
-export function explainRule(storeClass: RuledStoreClass, layers: RuleLayers, at: Date): ExplainedRule {
-  const { platform, override } = layers;
-  const ceiling = termsInForce({ platform, override: null }, at);
-  const own = override?.terms ?? null;
-  const asked = underPlatform(ceiling, own);
+export function explainRule(layers: RuleLayers, at: Date): ExplainedRule {
+  const { storeClass, platform, override } = layers;
+  const ceiling = termsInForce({ ...layers, override: null }, at);
+  const asked = termsInForce({ ...layers, override: override && { ...override, grace: null } }, at);
   const terms = termsInForce(layers, at);
   const explained: ExplainedLayer[] = [
     ...(storeClass === 'audit' ? [auditFloor()] : []),
     platformLayer(platform.terms, ceiling, platform.grace?.until),
-    tenantLayer(own, ceiling),
+    tenantLayer(override?.terms ?? null, ceiling, isCapped(layers, at)),
     ...(areSameTerms(terms, asked) ? [] : [graceLayer(terms, override?.grace?.until)]),
   ];
   return { terms, layers: explained };
@@ -44,14 +42,14 @@ function platformLayer(asked: RetentionTerms, ceiling: RetentionTerms, until: Da
   return { layer: 'platform', retentionDays: ceiling.retentionDays, outcome: waits ? 'waits' : 'decides', why };
 }
 
-function tenantLayer(own: RetentionTerms | null, ceiling: RetentionTerms): ExplainedLayer {
+function tenantLayer(own: RetentionTerms | null, ceiling: RetentionTerms, capped: boolean): ExplainedLayer {
   if (own === null) {
     return { layer: 'tenant', retentionDays: null, outcome: 'absent', why: 'The tenant has no override.' };
   }
   const { retentionDays, expiryAction } = own;
   const said = `The tenant's override is ${retentionDays} days, then ${expiryAction}`;
-  if (retentionDays > ceiling.retentionDays) {
-    const why = `${said}; the platform's ${ceiling.retentionDays} days cap it.`;
+  if (capped) {
+    const why = `${said}; the platform's ${ceiling.retentionDays} days are in force instead.`;
     return { layer: 'tenant', retentionDays, outcome: 'capped', why };
   }
   const isShorter = retentionDays < ceiling.retentionDays;

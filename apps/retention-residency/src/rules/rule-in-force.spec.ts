@@ -1,11 +1,11 @@
 import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
-import { EXPIRY_ACTIONS, type ExpiryAction, RULED_STORE_CLASSES } from '../vocabulary.js';
+import { EXPIRY_ACTIONS, type ExpiryAction, RULED_STORE_CLASSES, type RuledStoreClass } from '../vocabulary.js';
 import { explainRule } from './explain-rule.js';
 import { retentionCutoff } from './retention-cutoff.js';
 import { RetentionRule, checkTerms, isUnchanged } from './retention-rule.js';
 import { AUDIT_FLOOR_DAYS, type RetentionTerms, areSameTerms } from './retention-terms.js';
-import { type RuleLayers, pendingTerms, termsInForce } from './rule-in-force.js';
+import { type RuleLayers, isCapped, pendingTerms, termsInForce } from './rule-in-force.js';
 
 const NOW = new Date('2026-03-01T00:00:00Z');
 const later = (days: number) => new Date(NOW.getTime() + days * 86_400_000);
@@ -14,8 +14,9 @@ function terms(retentionDays: number, expiryAction: ExpiryAction = 'delete', leg
   return { retentionDays, expiryAction, legalHoldExempt };
 }
 
-function layers(platform: number, override: number | null): RuleLayers {
+function layers(platform: number, override: number | null, storeClass: RuledStoreClass = 'runs'): RuleLayers {
   return {
+    storeClass,
     platform: { terms: terms(platform), grace: null },
     override: override === null ? null : { terms: terms(override), grace: null },
   };
@@ -41,8 +42,32 @@ describe('the terms in force', () => {
     expect(termsInForce(layers(each.platform, each.override), NOW).retentionDays).toBe(each.expected);
   });
 
+  // G11
+  test.each([
+    { platform: 3000, override: 2555, capped: true },
+    { platform: 2555, override: 3000, capped: true },
+    { platform: 3000, override: 3000, capped: false },
+  ])('of audit are the $platform days of the platform for an override of $override', (each) => {
+    const audit = layers(each.platform, each.override, 'audit');
+    expect(termsInForce(audit, NOW).retentionDays).toBe(each.platform);
+    expect(isCapped(audit, NOW)).toBe(each.capped);
+    const tenant = explainRule(audit, NOW).layers.find(({ layer }) => layer === 'tenant');
+    expect(tenant?.outcome).toBe(each.capped ? 'capped' : 'agrees');
+  });
+
+  test('are not capped by a platform that falls until its grace is over', () => {
+    const falling: RuleLayers = {
+      storeClass: 'runs',
+      platform: { terms: terms(100), grace: { before: terms(365), until: later(7) } },
+      override: { terms: terms(200), grace: null },
+    };
+    expect([isCapped(falling, NOW), termsInForce(falling, NOW).retentionDays]).toEqual([false, 200]);
+    expect([isCapped(falling, later(7)), termsInForce(falling, later(7)).retentionDays]).toEqual([true, 100]);
+  });
+
   test('are what took less away while a change is in its grace, and what was asked for at its end', () => {
     const changing: RuleLayers = {
+      storeClass: 'runs',
       platform: { terms: terms(365), grace: null },
       override: { terms: terms(30), grace: { before: terms(90, 'archive'), until: later(7) } },
     };
@@ -55,6 +80,7 @@ describe('the terms in force', () => {
 
   test('follow a platform that falls during the grace of an override', () => {
     const both: RuleLayers = {
+      storeClass: 'runs',
       platform: { terms: terms(50), grace: { before: terms(365), until: later(2) } },
       override: { terms: terms(30), grace: { before: terms(365), until: later(7) } },
     };
@@ -66,6 +92,7 @@ describe('the terms in force', () => {
 
   test('keep data that an override archived until the grace of its removal is over', () => {
     const removed: RuleLayers = {
+      storeClass: 'runs',
       platform: { terms: terms(365), grace: null },
       override: { terms: null, grace: { before: terms(30, 'archive'), until: later(7) } },
     };
@@ -75,6 +102,7 @@ describe('the terms in force', () => {
 
   test('let no override keep under a hold what the platform lets expire (G20)', () => {
     const exempt: RuleLayers = {
+      storeClass: 'runs',
       platform: { terms: terms(365, 'delete', true), grace: null },
       override: { terms: terms(30), grace: null },
     };
@@ -103,16 +131,23 @@ describe('the terms in force', () => {
             terms: (layer.terms && fit(layer.terms)) as T,
             grace: layer.grace && { ...layer.grace, before: fit(layer.grace.before) },
           });
-          const given: RuleLayers = { platform: fitLayer(platform), override: override && fitLayer(override) };
+          const given: RuleLayers = {
+            storeClass,
+            platform: fitLayer(platform),
+            override: override && fitLayer(override),
+          };
           const inForce = termsInForce(given, at);
           const ceiling = termsInForce({ ...given, override: null }, at);
           expect(inForce.retentionDays).toBeLessThanOrEqual(ceiling.retentionDays);
           if (storeClass === 'audit') {
             expect(inForce.retentionDays).toBeGreaterThanOrEqual(AUDIT_FLOOR_DAYS);
             expect(inForce).toMatchObject({ expiryAction: 'redact', legalHoldExempt: false });
+            // G11: the floor is the ceiling.
+            expect(inForce).toEqual(ceiling);
           }
-          const explained = explainRule(storeClass, given, at);
+          const explained = explainRule(given, at);
           expect(explained.terms).toEqual(inForce);
+          expect(explained.layers.some(({ outcome }) => outcome === 'capped')).toBe(isCapped(given, at));
           // The last layer that has a say names the value, except one that the platform caps.
           const deciding = explained.layers
             .filter(({ outcome }) => outcome !== 'absent' && outcome !== 'capped')

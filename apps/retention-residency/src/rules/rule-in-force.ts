@@ -1,3 +1,4 @@
+import type { RuledStoreClass } from '../vocabulary.js';
 import type { Grace } from './retention-rule.js';
 import { type RetentionTerms, areSameTerms, milderTerms, underPlatform } from './retention-terms.js';
 
@@ -10,6 +11,7 @@ export interface RuleLayer {
 
 /** The rules that decide about one tenant, store class and classification. */
 export interface RuleLayers {
+  readonly storeClass: RuledStoreClass;
   readonly platform: RuleLayer & { readonly terms: RetentionTerms };
   /** Null: the tenant never had one. */
   readonly override: RuleLayer | null;
@@ -24,12 +26,21 @@ export interface PendingTerms {
 /**
  * The terms in force at an instant: the platform's, shortened by the tenant's (G13). While a change is in its grace the
  * milder of what was in force and what was asked for holds, so that a lengthening counts at once and a shortening later (G32).
+ * For audit it is always the platform's (G11): an override that fitted once must not shorten a rule that was raised since.
  */
-export function termsInForce({ platform, override }: RuleLayers, at: Date): RetentionTerms {
+export function termsInForce({ storeClass, platform, override }: RuleLayers, at: Date): RetentionTerms {
   const ceiling = withGrace(platform.terms, platform.grace, at);
-  if (override === null) return ceiling;
+  if (override === null || storeClass === 'audit') return ceiling;
   const before = override.grace && { ...override.grace, before: capped(override.grace.before, ceiling) };
   return withGrace(underPlatform(ceiling, override.terms), before, at);
+}
+
+/** The override says other days, and the platform's are in force instead. */
+export function isCapped(layers: RuleLayers, at: Date): boolean {
+  const days = layers.override?.terms?.retentionDays;
+  if (days === undefined) return false;
+  const ceiling = termsInForce({ ...layers, override: null }, at).retentionDays;
+  return layers.storeClass === 'audit' ? days !== ceiling : days > ceiling;
 }
 
 /** The first change of the terms in force that lies ahead, or null. */

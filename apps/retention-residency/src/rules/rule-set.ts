@@ -1,7 +1,7 @@
 import { PLATFORM } from '../vocabulary.js';
 import type { RetentionRule, RuleSubject } from './retention-rule.js';
 import type { RetentionTerms } from './retention-terms.js';
-import { type PendingTerms, type RuleLayers, pendingTerms, termsInForce } from './rule-in-force.js';
+import { type PendingTerms, type RuleLayers, isCapped, pendingTerms, termsInForce } from './rule-in-force.js';
 
 /** The rows that decide about one tenant, store class and classification. */
 export class RuleSet {
@@ -27,6 +27,7 @@ export class RuleSet {
 
   get layers(): RuleLayers {
     return {
+      storeClass: this.platform.storeClass,
       platform: this.platform,
       override: this.own && { terms: this.override?.terms ?? null, grace: this.own.grace },
     };
@@ -34,6 +35,10 @@ export class RuleSet {
 
   inForce(at: Date): RetentionTerms {
     return termsInForce(this.layers, at);
+  }
+
+  isCapped(at: Date): boolean {
+    return isCapped(this.layers, at);
   }
 
   pending(at: Date): PendingTerms | null {

@@ -87,7 +87,13 @@ export class RetentionRuleView extends TermsView {
   @ApiProperty({ type: TermsView, description: 'What the platform asked for.' }) platform!: TermsView;
   @ApiProperty({ type: TermsView, nullable: true, description: 'What the tenant asked for.' })
   override!: TermsView | null;
-  @ApiProperty({ enum: ['platform'], type: 'string', nullable: true }) cappedBy!: 'platform' | null;
+  @ApiProperty({
+    enum: ['platform'],
+    type: 'string',
+    nullable: true,
+    description: "The platform's days are in force instead of the override's.",
+  })
+  cappedBy!: 'platform' | null;
   @ApiProperty({ type: PendingView, nullable: true, description: 'What takes force after the grace.' })
   pending!: PendingView | null;
   @ApiProperty({ type: 'integer', description: 'Of the platform rule and the override together.' }) version!: number;
@@ -123,7 +129,6 @@ export function toRuleView({ rules, at }: RuleAt): RetentionRuleView {
   const { platform, override, deciding, version } = rules;
   const { legalHoldExempt, ...inForce } = rules.inForce(at);
   const pending = rules.pending(at);
-  const isCapped = override !== null && override.retentionDays > platform.retentionDays;
   return {
     ruleId: deciding.ruleId,
     storeClass: platform.storeClass,
@@ -132,7 +137,7 @@ export function toRuleView({ rules, at }: RuleAt): RetentionRuleView {
     legalHoldExempt,
     platform: toTermsView(platform.terms),
     override: override && toTermsView(override.terms),
-    cappedBy: isCapped ? 'platform' : null,
+    cappedBy: rules.isCapped(at) ? 'platform' : null,
     pending: pending && { ...toTermsView(pending.terms), effectiveAt: pending.effectiveAt.toISOString() },
     version,
   };

@@ -83,7 +83,7 @@ export class RulesService {
     const [set] = await this.database.inTenant(tenantId, (em) =>
       this.load(em, tenantId, { storeClass, classification }),
     );
-    const explained = explainRule(storeClass, known(set).layers, at);
+    const explained = explainRule(known(set).layers, at);
     return { ...explained, cutoff: retentionCutoff(storeClass, explained.terms.retentionDays, at) };
   }
 
