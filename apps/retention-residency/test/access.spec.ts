@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { status } from '@grpc/grpc-js';
 import { UnsecuredJWT } from 'jose';
 import { type Identity, openApp, openIdentity } from './support/app.js';
+import { openProxy } from './support/cut-proxy.js';
 import { openGrpc } from './support/grpc-client.js';
 import { openIssuer } from './support/issuer.js';
 
@@ -291,6 +292,31 @@ describe('the rate of requests', () => {
       for (let n = 0; n < 105; n++) statuses.add((await app.get('/factory/data/retention', { token: `x${n}` })).status);
       expect([...statuses]).toEqual([401, 429]);
     } finally {
+      await app.close();
+      await identity.stop();
+    }
+  });
+
+  // Other systems have one address on their loopback.
+  const onLinux = process.platform === 'linux' ? test : test.skip;
+  onLinux('of refused tokens on gRPC is limited for each address too, whatever the port', async () => {
+    const identity = await openIdentity();
+    const app = await openApp(identity);
+    const otherPort = await openProxy(`tcp://${app.grpcAddress}`);
+    const otherAddress = await openProxy(`tcp://${app.grpcAddress}`, '127.0.0.2');
+    const clients = [app.grpcAddress, otherPort.address, otherAddress.address].map((address) => openGrpc(address));
+    const codeOf = async (client: number, token: string) =>
+      (await clients[client]!.evaluate({ kind: 'CONNECTOR', region: 'x' }, token)).code;
+    try {
+      const codes = new Set<number>();
+      for (let n = 0; n < 105; n++) codes.add(await codeOf(0, `x${n}`));
+      expect([...codes]).toEqual([status.UNAUTHENTICATED, status.RESOURCE_EXHAUSTED]);
+      expect(await codeOf(1, 'x')).toBe(status.RESOURCE_EXHAUSTED);
+      expect(await codeOf(2, 'x')).toBe(status.UNAUTHENTICATED);
+    } finally {
+      for (const client of clients) client.close();
+      await otherPort.cut();
+      await otherAddress.cut();
       await app.close();
       await identity.stop();
     }

@@ -301,10 +301,43 @@ describe('REST', () => {
     });
 
     // G22
-    test('does not move to another region yet', async () => {
-      const moved = await put({ region: 'israelcentral', allowedRegions: ['israelcentral'] });
-      expect(problem(moved)).toEqual([501, 'not-yet-available', '/region']);
+    test('does not move to another region yet, not in a dry run either', async () => {
+      const change = { region: 'israelcentral', allowedRegions: ['israelcentral'] };
+      const refusal = [501, 'not-yet-available', '/region'];
+      expect(problem(await put(change))).toEqual(refusal);
+      expect(problem(await put(change, 'acme-admin', '?dryRun=true'))).toEqual(refusal);
       expect((await app.get('/factory/data/residency', asAcme)).body).toMatchObject({ region: 'westeurope' });
+    });
+
+    test.each(['', '?dryRun=true'])('honours If-Match, and lets the last write win without it (%j)', async (query) => {
+      const answerOf = async (ifMatch: string | undefined, change: object) => {
+        const headers: Record<string, string> = ifMatch === undefined ? {} : { 'if-match': ifMatch };
+        const body = { ...RESIDENCY, ...change };
+        return problem(await app.put(`/factory/data/residency${query}`, { ...asAcme, body, headers }));
+      };
+      const { ruleVersion } = (await app.get('/factory/data/residency', asAcme)).body;
+      const current = `"${String(ruleVersion)}"`;
+      const stale = [412, 'precondition-failed', 'header:If-Match'];
+      const changed = { allowedEngines: { runs: ['azure-sql', `engine-${query.length}`] } };
+      expect(await answerOf('"99"', changed)).toEqual(stale);
+      expect((await answerOf(current, changed))[0]).toBe(200);
+      // A dry run changed nothing, so that the version is the same.
+      if (query === '') expect(await answerOf(current, RESIDENCY)).toEqual(stale);
+      else expect((await answerOf(current, RESIDENCY))[0]).toBe(200);
+      expect((await answerOf(undefined, changed))[0]).toBe(200);
+      expect((await answerOf('*', { modelDataResidency: 'any' }))[0]).toBe(200);
+      expect(await answerOf('yesterday', changed)).toEqual([400, 'validation', 'header:If-Match']);
+    });
+
+    test('that does not exist yet has the version 0, for a dry run too', async () => {
+      for (const query of ['?dryRun=true', '']) {
+        const answer = await app.put(`/factory/data/residency${query}`, {
+          client: 'globex-admin',
+          body: RESIDENCY,
+          headers: { 'if-match': '"1"' },
+        });
+        expect(problem(answer)).toEqual([412, 'precondition-failed', 'header:If-Match']);
+      }
     });
 
     test.each<[string, object, number, string, string]>([
@@ -327,7 +360,7 @@ describe('REST', () => {
     test('evaluates one candidate or fifty, in order', async () => {
       const evaluate = (body: unknown) => app.post('/factory/data/residency/evaluate', { ...asAcme, body });
       const one = await evaluate(CANDIDATE);
-      expect(one).toMatchObject({ status: 200, body: { allowed: true, reasons: [], ruleVersion: 3 } });
+      expect(one).toMatchObject({ status: 200, body: { allowed: true, reasons: [] } });
       const candidates = Array.from({ length: 50 }, (_, index) => ({
         ...CANDIDATE,
         region: index % 2 ? 'x' : 'westeurope',

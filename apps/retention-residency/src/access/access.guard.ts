@@ -1,4 +1,4 @@
-import type { Metadata } from '@grpc/grpc-js';
+import type { Metadata, ServerUnaryCall } from '@grpc/grpc-js';
 import { type CanActivate, type ExecutionContext, Inject, Injectable, SetMetadata } from '@nestjs/common';
 import { Reflector } from '@nestjs/core';
 import type { FastifyRequest } from 'fastify';
@@ -46,7 +46,8 @@ export class AccessGuard implements CanActivate {
     const isGrpc = context.getType() === 'rpc';
     const call = callOf(context);
     const header = isGrpc ? grpcHeader(call as Metadata) : restHeader(call as FastifyRequest);
-    const principal = await this.authenticate(header('authorization'), isGrpc ? 'grpc' : (call as FastifyRequest).ip);
+    const address = isGrpc ? grpcAddress(context) : (call as FastifyRequest).ip;
+    const principal = await this.authenticate(header('authorization'), address);
     await limit(isGrpc ? this.grpc : this.rest, principal.clientId);
     checkAccess(principal, access);
     const traceId = isGrpc
@@ -92,6 +93,12 @@ type Header = (name: string) => string | undefined;
 function restHeader({ headers }: FastifyRequest): Header {
   // A header that is sent twice is no header.
   return (name) => (typeof headers[name] === 'string' ? headers[name] : undefined);
+}
+
+/** Without the port, which every connection has anew. */
+function grpcAddress(context: ExecutionContext): string {
+  const call = context.getArgByIndex<ServerUnaryCall<unknown, unknown>>(2);
+  return call.getPeer().replace(/:\d+$/, '');
 }
 
 function grpcHeader(metadata: Metadata): Header {

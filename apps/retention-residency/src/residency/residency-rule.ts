@@ -34,15 +34,19 @@ export class ResidencyRule implements ResidencyTerms {
 
   constructor(readonly tenantId: string) {}
 
-  /** False: these are its terms already. Throws a Problem for another region (G22), which only a migration order may bring. */
+  /** Throws a Problem for another region (G22), which only a migration order may bring. */
+  checkRegion(region: string): void {
+    if (this.version === 0 || region === this.region) return;
+    throw new Problem(
+      'not-yet-available',
+      `The region is ${this.region}. Moving a tenant to another one takes a migration order, which is not available yet.`,
+      { faults: [{ pointer: '/region', detail: `Only ${this.region} is accepted.` }] },
+    );
+  }
+
+  /** False: these are its terms already. Throws what `checkRegion` throws. */
   set(terms: ResidencyTerms & { allowedEngines: AllowedEngines }, now: Date): boolean {
-    if (this.version > 0 && terms.region !== this.region) {
-      throw new Problem(
-        'not-yet-available',
-        `The region is ${this.region}. Moving a tenant to another one takes a migration order, which is not available yet.`,
-        { faults: [{ pointer: '/region', detail: `Only ${this.region} is accepted.` }] },
-      );
-    }
+    this.checkRegion(terms.region);
     if (this.version > 0 && areSameResidency(this, terms)) return false;
     this.region = terms.region;
     this.allowedRegions = [...terms.allowedRegions];

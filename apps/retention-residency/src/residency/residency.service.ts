@@ -121,16 +121,20 @@ export class ResidencyService {
     return rule;
   }
 
-  /** What a rule would mean for the known bindings; nothing is changed. Throws a Problem for terms that are not accepted. */
+  /** What a rule would mean for the known bindings; nothing is changed. Throws what `setResidency` would throw. */
   async previewResidency(command: SetResidency): Promise<ResidencyImpact> {
     const terms = readResidency(command, this.settings.regions);
     const { tenantId } = command;
-    const bindings = await this.database.inTenant(tenantId, (em) => em.find(StoreBinding, { tenantId }));
+    const { bindings, pendingRegion } = await this.database.inTenant(tenantId, async (em) => {
+      const before = await this.lockRule(em, command);
+      before?.checkRegion(terms.region);
+      return { bindings: await em.find(StoreBinding, { tenantId }), pendingRegion: before?.pendingRegion ?? null };
+    });
     let compliant = 0;
     let errors = 0;
     for (const binding of bindings) {
       try {
-        if (this.reasonsFor({ ...terms, pendingRegion: null }, binding).length === 0) compliant++;
+        if (this.reasonsFor({ ...terms, pendingRegion }, binding).length === 0) compliant++;
       } catch {
         errors++;
       }

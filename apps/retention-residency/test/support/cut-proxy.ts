@@ -1,15 +1,18 @@
 import { once } from 'node:events';
 import { type Server, type Socket, connect, createServer } from 'node:net';
 
-/** A way to a server that a test may cut: connections are broken, and new ones refused, until it is mended. */
-export async function openProxy(target: string) {
+/**
+ * A way to a server that a test may cut: connections are broken, and new ones refused, until it is mended. `from` is the
+ * address that the server sees.
+ */
+export async function openProxy(target: string, from?: string) {
   const { hostname, port } = new URL(target);
   const sockets = new Set<Socket>();
   let server: Server | undefined;
   let own = 0;
   const mend = async () => {
     server = createServer((client) => {
-      const upstream = connect(Number(port), hostname);
+      const upstream = connect({ port: Number(port), host: hostname, ...(from && { localAddress: from }) });
       for (const socket of [client, upstream]) {
         sockets.add(socket);
         socket.on('error', () => undefined);
@@ -37,6 +40,7 @@ export async function openProxy(target: string) {
   };
   await mend();
   return {
+    address: `127.0.0.1:${own}`,
     through: (url: string) => {
       const other = new URL(url);
       other.host = `127.0.0.1:${own}`;
