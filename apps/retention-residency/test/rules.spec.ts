@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import pg from 'pg';
 import { verifyEvidence } from '../src/evidence/verify-evidence.js';
 import { runSql } from '../src/platform/sql.js';
 import type { SetRetentionRule } from '../src/rules/rules.service.js';
@@ -100,6 +101,54 @@ describe('retention rules', () => {
     await world.rules.setRetentionRule({ ...ACME, retentionDays: 60 }, actor('acme-admin'));
     expect(await world.activator.tick()).toBe(0);
     expect(await told()).toEqual([['RetentionRuleChanged', 'acme', 60]]);
+  });
+
+  test.each([
+    { first: 'both at once', platformWaits: 0, ownWaits: 0, asked: 30, inForce: 30 },
+    { first: "the platform's", platformWaits: 0, ownWaits: DAY_MS, asked: 30, inForce: 30 },
+    { first: "the tenant's", platformWaits: DAY_MS, ownWaits: 0, asked: 100, inForce: 80 },
+  ])('whose graces end before one is told, $first first, tell the value in force once', async (each) => {
+    const { platformWaits, ownWaits, asked, inForce } = each;
+    await world.database.asPlatform((em) => knowTenants(em, 'acme', 'globex'));
+    const lowerPlatform = () =>
+      world.rules.setRetentionRule({ ...PLATFORM_RUNS, retentionDays: 80 }, actor('platform-admin', true));
+    if (platformWaits === 0) await lowerPlatform();
+    world.time.advance(ownWaits);
+    await world.rules.setRetentionRule({ ...ACME, retentionDays: asked }, actor('acme-admin'));
+    world.time.advance(platformWaits);
+    if (platformWaits > 0) await lowerPlatform();
+    world.time.advance(GRACE);
+    expect(await world.activator.tick()).toBe(2);
+    expect(await told()).toEqual([
+      ['RetentionRuleChanged', 'acme', inForce],
+      ['RetentionRuleChanged', 'globex', 80],
+    ]);
+    expect(await world.activator.tick()).toBe(0);
+    const entries = await world.database.asPlatform((em) =>
+      runSql(em, `select tenant_id from data_foundations.evidence where kind = 'retention-rule-in-force' order by 1`),
+    );
+    expect(entries).toEqual([{ tenant_id: '*' }, { tenant_id: 'acme' }]);
+  });
+
+  test('that cannot take force are tried again, and hold up no others', async () => {
+    const owner = new pg.Client(world.ownerUrl);
+    await owner.connect();
+    try {
+      await world.rules.setRetentionRule(ACME, actor('acme-admin'));
+      world.time.advance(1);
+      await world.rules.setRetentionRule({ ...ACME, tenantId: 'globex' }, actor('globex-admin'));
+      world.time.advance(GRACE);
+      await owner.query(
+        `alter table data_foundations.evidence add constraint nothing_of_acme check (tenant_id <> 'acme') not valid`,
+      );
+      expect(await world.activator.tick()).toBe(1);
+      expect(await told()).toEqual([['RetentionRuleChanged', 'globex', 30]]);
+      await owner.query('alter table data_foundations.evidence drop constraint nothing_of_acme');
+      expect(await world.activator.tick()).toBe(1);
+      expect((await told()).slice(1)).toEqual([['RetentionRuleChanged', 'acme', 30]]);
+    } finally {
+      await owner.end();
+    }
   });
 
   test('with the current content change nothing', async () => {

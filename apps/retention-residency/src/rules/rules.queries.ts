@@ -34,13 +34,21 @@ export interface EndedGrace {
   readonly classification: Classification;
 }
 
-/** Rules whose grace is over and not yet told, the oldest first. */
+/**
+ * Rules whose grace is over and not yet told, the oldest first. An override is left out where the platform's rule is one of
+ * them, which is told together with it.
+ */
 export function selectEndedGraces(em: EntityManager, now: Date, limit: number): Promise<EndedGrace[]> {
   return runSql<EndedGrace>(
     em,
     `select rule_id, tenant_id, store_class, classification
-     from data_foundations.retention_rules
+     from data_foundations.retention_rules r
      where grace_until <= $1
+       and (tenant_id = '*' or not exists (
+         select from data_foundations.retention_rules p
+         where p.tenant_id = '*' and p.store_class = r.store_class and p.classification = r.classification
+           and p.grace_until <= $1
+       ))
      order by grace_until, rule_id
      limit $2`,
     [now, limit],
