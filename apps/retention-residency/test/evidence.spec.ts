@@ -3,6 +3,7 @@ import pg from 'pg';
 import { verifyEvidence } from '../src/evidence/verify-evidence.js';
 import { runSql } from '../src/platform/sql.js';
 import { openGovernance } from './support/governance.js';
+import { until } from './support/until.js';
 
 describe('evidence', () => {
   let world: Awaited<ReturnType<typeof openGovernance>>;
@@ -104,8 +105,9 @@ describe('evidence', () => {
     expect(await verifyEvidence(world.database)).toEqual({ chains: 1, entries: 4, breaks: [] });
   });
 
-  test('older than seven years goes from the front, and the rest stays whole', async () => {
-    // By the database's clock, one entry just too young.
+  const age = () => world.evidence.age(world.database, 10);
+  /** By the database's clock, two of acme and one of globex just too old, one of acme just too young. */
+  const appendAged = async () => {
     const day = 86_400_000;
     const sevenYears = new Date();
     sevenYears.setUTCFullYear(sevenYears.getUTCFullYear() - 7);
@@ -114,13 +116,53 @@ describe('evidence', () => {
     await append('globex', { n: 1 });
     world.time.advance(2 * day);
     await append('acme', { n: 3 });
-    const age = () => world.database.asPlatform((em) => world.evidence.age(em, 10));
+  };
+
+  test('older than seven years goes from the front, and the rest stays whole', async () => {
+    await appendAged();
     expect(await age()).toBe(3);
     expect(await age()).toBe(0);
     expect(await verifyEvidence(world.database)).toEqual({ chains: 2, entries: 1, breaks: [] });
     await append('globex', { n: 2 });
     await append('acme', { n: 4 });
     expect(await verifyEvidence(world.database)).toEqual({ chains: 2, entries: 3, breaks: [] });
+  });
+
+  const asOwner = async (body: (owner: pg.Client) => Promise<void>) => {
+    const owner = new pg.Client(world.ownerUrl);
+    await owner.connect();
+    try {
+      await body(owner);
+    } finally {
+      await owner.end();
+    }
+  };
+
+  test('that ages is locked for one tenant at a time', async () => {
+    await appendAged();
+    await asOwner(async (owner) => {
+      await owner.query('begin');
+      await owner.query(`select from data_foundations.evidence_heads where tenant_id = 'globex' for update`);
+      const ageing = age();
+      await until(async () => (await verifyEvidence(world.database)).entries === 2);
+      await append('acme', { n: 4 });
+      await owner.query('commit');
+      expect(await ageing).toBe(3);
+    });
+  });
+
+  test('that cannot age is tried again, and holds up no other tenant', async () => {
+    await appendAged();
+    await asOwner(async (owner) => {
+      await owner.query(
+        `alter table data_foundations.evidence_heads
+         add constraint acme_stays check (tenant_id <> 'acme' or first_seq = 1)`,
+      );
+      expect(await age()).toBe(1);
+      await owner.query('alter table data_foundations.evidence_heads drop constraint acme_stays');
+      expect(await age()).toBe(2);
+    });
+    expect((await verifyEvidence(world.database)).breaks).toEqual([]);
   });
 
   test('of a transaction that fails does not exist', async () => {

@@ -1,5 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { Injectable } from '@nestjs/common';
+import { Injectable, Logger } from '@nestjs/common';
+import type { Database } from '../platform/database.js';
+import { isUnreachable } from '../platform/database-error.js';
 import { TimeAndIds } from '../platform/time-and-ids.js';
 import { type EvidenceContent, NO_HASH, hashOf, inMicroseconds, sealOf } from './evidence-chain.js';
 import {
@@ -18,6 +20,8 @@ import {
 /** What was done, by whom and why, in a chain of hashes for each tenant that shows what was altered or taken away. */
 @Injectable()
 export class Evidence {
+  private readonly logger = new Logger(Evidence.name);
+
   constructor(private readonly timeAndIds: TimeAndIds) {}
 
   /**
@@ -46,20 +50,30 @@ export class Evidence {
   }
 
   /**
-   * Removes what is older than seven years from the front of the chains, at most `limit` of them in one transaction of the
-   * platform role. Returns how many entries went.
+   * Removes what is older than seven years from the front of the chains, at most `limit` of them, each in a transaction of
+   * its own: one that is locked lets nobody of its tenant append. Returns how many entries went. What fails is tried again
+   * with the next call.
    */
-  async age(em: EntityManager, limit: number): Promise<number> {
+  async age(database: Database, limit: number): Promise<number> {
     let removed = 0;
-    for (const tenantId of await selectAgedChains(em, limit)) {
-      const head = (await lockHead(em, tenantId)) as EvidenceHead;
-      const first = await selectFirstToStay(em, tenantId);
-      // An emptied chain starts after its last entry, so that the next one continues it.
-      const next = first ?? { seq: String(BigInt(head.last_seq) + 1n), hash: NO_HASH };
-      await moveHead(em, { ...head, first_seq: next.seq, first_hash: next.hash });
-      removed += await deleteBeforeHead(em, tenantId);
+    for (const tenantId of await database.asPlatform((em) => selectAgedChains(em, limit))) {
+      try {
+        removed += await database.asPlatform((em) => this.ageChain(em, tenantId));
+      } catch (error) {
+        if (isUnreachable(error)) throw error;
+        this.logger.error(`The evidence of ${tenantId} could not age: ${(error as Error).message}`);
+      }
     }
     return removed;
+  }
+
+  private async ageChain(em: EntityManager, tenantId: string): Promise<number> {
+    const head = (await lockHead(em, tenantId)) as EvidenceHead;
+    const first = await selectFirstToStay(em, tenantId);
+    // An emptied chain starts after its last entry, so that the next one continues it.
+    const next = first ?? { seq: String(BigInt(head.last_seq) + 1n), hash: NO_HASH };
+    await moveHead(em, { ...head, first_seq: next.seq, first_hash: next.hash });
+    return deleteBeforeHead(em, tenantId);
   }
 
   private chain(head: EvidenceHead, contents: readonly EvidenceContent[]): EvidenceRow[] {

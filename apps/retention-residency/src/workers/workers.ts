@@ -14,7 +14,7 @@ const RELAY_MS = 1000;
 const RELAYS = 2;
 const ACTIVATION_MS = 1000;
 const AGEING_MS = 3_600_000;
-const CHAINS_AT_ONCE = 100;
+const CHAINS_A_TICK = 100;
 
 /** What goes on by itself: started with the application, ended before its connections are closed. */
 @Injectable()
@@ -36,7 +36,7 @@ export class Workers implements OnApplicationBootstrap, OnModuleDestroy {
       () => new WorkerLoop({ name: 'outbox relay', tick: () => relay.tick(), intervalMs: RELAY_MS }),
     );
     const wake = () => relays.forEach((each) => each.wake());
-    const age = () => database.asPlatform((em) => evidence.age(em, CHAINS_AT_ONCE));
+    const age = () => evidence.age(database, CHAINS_A_TICK);
     this.loops = [
       ...relays,
       new WorkerLoop({ name: 'rule activation', tick: () => activator.tick(), intervalMs: ACTIVATION_MS }),
