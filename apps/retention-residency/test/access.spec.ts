@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { status } from '@grpc/grpc-js';
-import { UnsecuredJWT } from 'jose';
+import { type JWK, UnsecuredJWT } from 'jose';
 import { type Identity, openApp, openIdentity } from './support/app.js';
 import { openProxy } from './support/cut-proxy.js';
 import { openGrpc } from './support/grpc-client.js';
@@ -255,6 +255,29 @@ describe('an issuer that is down at start', () => {
       expect(await app.get('/factory/data/retention', { token })).toMatchObject({ status: 200 });
     } finally {
       grpc.close();
+      await app.close();
+      await issuer.stop();
+    }
+  });
+});
+
+describe('an issuer whose keys cannot be used', () => {
+  test.each<[string, (keys: readonly JWK[]) => unknown]>([
+    ['no set', () => ['a', 'b']],
+    ['nothing', () => null],
+    ['a set without a list', () => ({ keys: 1 })],
+    ['a key without its numbers', ([key]) => ({ keys: [{ ...key, n: undefined }] })],
+    ['a key that is no key', ([key]) => ({ keys: [{ ...key, n: '!' }] })],
+  ])('is unavailable where it answers with %s', async (_, answer) => {
+    const issuer = await openIssuer();
+    await issuer.start();
+    issuer.spoil(answer);
+    const app = await openApp(issuer as unknown as Identity);
+    try {
+      const token = await issuer.sign({ scope: 'factory.data.read', roles: ['Observer'], tenantId: 'acme' });
+      const spoiled = await app.get('/factory/data/retention', { token });
+      expect(spoiled).toMatchObject({ status: 503, body: { code: 'dependency-unavailable' } });
+    } finally {
       await app.close();
       await issuer.stop();
     }

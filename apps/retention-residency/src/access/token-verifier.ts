@@ -55,7 +55,7 @@ export class TokenVerifier {
     return undefined;
   }
 
-  /** Throws `unauthorized`, or `dependency-unavailable` while the issuer cannot be reached. */
+  /** Throws `unauthorized`, or `dependency-unavailable` while the issuer cannot be reached or has no keys that can be used. */
   async verify(token: string): Promise<Principal> {
     const known = this.recall(token);
     if (known) return known;
@@ -80,7 +80,8 @@ export class TokenVerifier {
       return payload;
     } catch (error) {
       if (error instanceof Problem) throw error;
-      if (isUnreachable(error)) throw issuerUnavailable(error);
+      // The key is none that this algorithm can be verified with.
+      if (error instanceof TypeError) throw issuerUnavailable(error);
       throw unauthorized(reasonOf(error), error);
     }
   }
@@ -104,7 +105,7 @@ export class TokenVerifier {
       if (!answer.ok) throw new Error(`discovery was answered with ${answer.status}`);
       const { issuer, jwks_uri: keysUrl } = (await answer.json()) as { issuer?: unknown; jwks_uri?: unknown };
       if (issuer !== oidcIssuer) throw new Error('discovery names another issuer');
-      return createRemoteJWKSet(new URL(String(keysUrl)), { timeoutDuration: ISSUER_TIMEOUT_MS });
+      return issuersFaultsApart(createRemoteJWKSet(new URL(String(keysUrl)), { timeoutDuration: ISSUER_TIMEOUT_MS }));
     } catch (error) {
       this.discoveryFailedAt = this.timeAndIds.now().getTime();
       throw issuerUnavailable(error);
@@ -140,14 +141,20 @@ function unauthorized(detail: string, cause?: unknown): Problem {
 }
 
 function issuerUnavailable(cause?: unknown): Problem {
-  const detail = 'The issuer of access tokens cannot be reached.';
+  const detail = 'The issuer of access tokens cannot be reached, or has no keys that can be used.';
   return new Problem('dependency-unavailable', detail, { retryAfterSeconds: 5, cause });
 }
 
-/** The issuer's fault, not the token's. */
-function isUnreachable(error: unknown): boolean {
-  if (error instanceof errors.JWKSTimeout || error instanceof TypeError) return true;
-  return error instanceof errors.JOSEError && error.code === 'ERR_JOSE_GENERIC';
+/** Of what may go wrong with keys, the token is to blame for naming none of them; all else is the issuer's fault. */
+function issuersFaultsApart(keys: JWTVerifyGetKey): JWTVerifyGetKey {
+  return async (header, token) => {
+    try {
+      return await keys(header, token);
+    } catch (error) {
+      const isOfToken = error instanceof errors.JWKSNoMatchingKey || error instanceof errors.JWKSMultipleMatchingKeys;
+      throw isOfToken ? error : issuerUnavailable(error);
+    }
+  };
 }
 
 function reasonOf(error: unknown): string {

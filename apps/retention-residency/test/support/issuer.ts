@@ -23,6 +23,7 @@ export async function openIssuer() {
   let keys = [await newKey()];
   let server: Server | undefined;
   let fetches = 0;
+  let spoiled: ((keys: readonly JWK[]) => unknown) | undefined;
   const sign = (claims: Record<string, unknown>, header: Record<string, unknown> = {}, key = keys[0] as Key) => {
     const now = Math.floor(Date.now() / 1000);
     const usual = { iss: issuer, aud: 'retention-residency', sub: 'test', client_id: 'test', iat: now, exp: now + 600 };
@@ -42,6 +43,10 @@ export async function openIssuer() {
     async rotate() {
       keys = [await newKey()];
     },
+    /** From now on it answers this where its keys are asked for. */
+    spoil(answer: typeof spoiled) {
+      spoiled = answer;
+    },
     async start() {
       server = createServer((request, response) => {
         response.setHeader('content-type', 'application/json');
@@ -49,7 +54,8 @@ export async function openIssuer() {
           response.end(JSON.stringify({ issuer, jwks_uri: `${issuer}/jwks` }));
         } else {
           fetches++;
-          response.end(JSON.stringify({ keys: keys.map(({ jwk }) => jwk) }));
+          const jwks = keys.map(({ jwk }) => jwk);
+          response.end(JSON.stringify(spoiled ? spoiled(jwks) : { keys: jwks }));
         }
       });
       server.listen(port, '127.0.0.1');
