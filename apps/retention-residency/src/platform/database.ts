@@ -32,8 +32,8 @@ export class Database implements OnApplicationShutdown {
     });
     const database = new Database(app, platform);
     try {
-      await refuseMightyRole(app, 'DATABASE_URL', 'rolsuper or rolbypassrls or sees_platform');
-      await refuseMightyRole(platform, 'PLATFORM_DATABASE_URL', 'rolsuper or rolbypassrls');
+      await refuseMightyRole(app, 'DATABASE_URL', { mayBePlatform: false });
+      await refuseMightyRole(platform, 'PLATFORM_DATABASE_URL', { mayBePlatform: true });
     } catch (error) {
       await database.onApplicationShutdown();
       throw error;
@@ -76,17 +76,20 @@ export class Database implements OnApplicationShutdown {
 }
 
 /** A role that the policies do not hold would show every tenant to every other. */
-async function refuseMightyRole(orm: MikroORM, variable: string, isMighty: string): Promise<void> {
+async function refuseMightyRole(
+  orm: MikroORM,
+  variable: string,
+  { mayBePlatform }: { mayBePlatform: boolean },
+): Promise<void> {
   const [role] = await orm.em.getConnection().execute<{ name: string; sees_all: boolean }[]>(
-    `select rolname as name, ${isMighty} as sees_all
-       from pg_roles,
-         lateral (
-           select exists (
-             select from pg_roles other where other.rolname = ? and pg_has_role(pg_roles.oid, other.oid, 'member')
-           ) as sees_platform
-         ) seen
-       where rolname = current_user`,
-    [PLATFORM_ROLE],
+    `select rolname as name,
+       rolsuper or rolbypassrls or (not ?::boolean and exists (
+         select from pg_roles platform
+         where platform.rolname = ? and pg_has_role(pg_roles.oid, platform.oid, 'member')
+       )) as sees_all
+     from pg_roles
+     where rolname = current_user`,
+    [mayBePlatform, PLATFORM_ROLE],
   );
   if (role?.sees_all) throw new DatabaseRoleError(variable, role.name);
 }
