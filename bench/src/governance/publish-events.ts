@@ -9,11 +9,10 @@ import { PUBLISHED } from 'retention-residency/outbox/event-catalog';
 import { NatsBus } from 'retention-residency/outbox/nats-bus';
 import { Outbox } from 'retention-residency/outbox/outbox';
 import { OutboxRelay } from 'retention-residency/outbox/outbox-relay';
+import { OutboxRelays } from 'retention-residency/outbox/outbox-relays';
 import { Database } from 'retention-residency/platform/database';
-import { Listener } from 'retention-residency/platform/listener';
 import { migrate, openRoles } from 'retention-residency/platform/migrate';
 import { TimeAndIds } from 'retention-residency/platform/time-and-ids';
-import { WorkerLoop } from 'retention-residency/platform/worker-loop';
 import { Closing, type OpenedSides, timed } from './service-row.js';
 
 const KEYS = 200;
@@ -70,22 +69,9 @@ export function openOutboxLag(url: string): Promise<OpenedSides> {
   return Closing.around(async (closing) => {
     const { append, relayTo, bus, platformUrl } = await openOutbox(url, closing);
     const lags = new LagBus(bus);
-    const relay = relayTo(lags);
-    const loops = [1, 2].map(
-      () => new WorkerLoop({ name: 'outbox relay', tick: () => relay.tick(), intervalMs: 1000 }),
-    );
-    const wake = () => loops.forEach((loop) => loop.wake());
-    const listener = new Listener({
-      url: platformUrl,
-      channels: { data_foundations_outbox: wake },
-      onConnect: async () => wake(),
-    });
-    for (const loop of loops) loop.start();
-    listener.start();
-    closing.add(async () => {
-      await listener.stop();
-      await Promise.all(loops.map((loop) => loop.stop()));
-    });
+    const relays = new OutboxRelays(relayTo(lags), platformUrl);
+    relays.start();
+    closing.add(() => relays.stop());
     return {
       a: { measure: (count) => lagAt(append, lags, Math.min(count, LONGEST_RUN)) },
       b: { measure: async () => 1000 },
