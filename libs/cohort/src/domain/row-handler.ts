@@ -42,8 +42,9 @@ export interface RetentionAfterContext extends RowContext {
 
 /**
  * Does what belongs to a row that is about to go: a provider marked with `@RowHandler(Entity)`. `onBefore` runs inside of
- * the sweep's transaction, for capturing alone: it may run for a row that stays after all. `onAfter` runs after the
- * commit, at least once, and must stand being called again.
+ * the sweep's transaction, for capturing alone: it may run for a row that stays after all. It may read through the host's
+ * ORM, on one connection at a time besides the sweep's own; a row whose `onBefore` waits too long for one stays. `onAfter`
+ * runs after the commit, at least once, and must stand being called again.
  */
 export interface RetentionRowHandler<T extends object = object> {
   onBefore?(row: T, context: RetentionBeforeContext): Promise<void> | void;

@@ -51,6 +51,14 @@ export type Probe = (
 /** Points at which a test may hold the dispatcher. Never set in production. */
 export type DispatchProbe = (point: 'claimed' | 'worked' | 'settling' | 'settled') => Promise<void> | void;
 
+/** Of node-postgres. */
+const DEFAULT_POOL_SIZE = 10;
+
+/** How many connections the host's pool may hold. */
+export function poolSize(orm: MikroORM): number {
+  return orm.config.get('pool')?.max ?? DEFAULT_POOL_SIZE;
+}
+
 export interface EngineContext {
   readonly orm: MikroORM;
   readonly registry: RetentionRegistry;

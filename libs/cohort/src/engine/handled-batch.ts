@@ -1,4 +1,5 @@
 import { RequestContext } from '@mikro-orm/core';
+import type { MikroORM } from '@mikro-orm/postgresql';
 import type { RegisteredHandler } from '../domain/row-handler.js';
 import { type CaptureRow, type FailedRow, captureRows } from '../handlers/capture.js';
 import { entityColumns, toEntity } from '../handlers/entity-rows.js';
@@ -8,13 +9,40 @@ import type { BookedSlice, Capture, RowPlace } from '../sql/mutate.js';
 import type { Exclusions, LockedRows, Selection } from '../sql/selection.js';
 import type { Executor } from '../sql/transaction.js';
 import { notifyWaiting } from '../sql/wake.js';
-import type { EngineContext } from './context.js';
+import { type EngineContext, poolSize } from './context.js';
 import { sanitise } from './failure.js';
 
 /** Rows of a handled entity come to Node one batch at a time, so that memory is bounded whatever the batch size says. */
 export const MAX_HANDLED_ROWS = 500;
 /** Of the time after which the server ends an idle transaction. */
 const CAPTURE_SHARE = 0.8;
+
+/** How many more batches may stand still for handlers, and who waits for one of them to end, by pool. */
+const turns = new WeakMap<MikroORM, { free: number; readonly waiting: (() => void)[] }>();
+
+/**
+ * Runs a batch whose handlers are called, or first waits until so few others are that one connection of the pool is left.
+ * Each keeps a connection while \`onBefore\` may ask for another: where all are kept, none gets one, until every batch runs
+ * out of time and healthy rows are written off.
+ */
+export async function inTurn<T>(
+  { orm }: Pick<EngineContext, 'orm'>,
+  signal: AbortSignal,
+  batch: () => Promise<T>,
+): Promise<T> {
+  const turn = turns.get(orm) ?? { free: poolSize(orm) - 1, waiting: [] };
+  turns.set(orm, turn);
+  if (turn.free > 0) turn.free--;
+  else await new Promise<void>((resolve) => turn.waiting.push(resolve));
+  try {
+    signal.throwIfAborted();
+    return await batch();
+  } finally {
+    const next = turn.waiting.shift();
+    if (next) next();
+    else turn.free++;
+  }
+}
 
 /** A locked batch after its handlers have seen it: what may be changed, and what a handler kept. */
 export interface HandledBatch {

@@ -22,7 +22,7 @@ import {
   remedyFor,
 } from './batch-failure.js';
 import { type EngineContext, inBatch } from './context.js';
-import { MAX_HANDLED_ROWS, bookHandled, captureBatch, captureOf } from './handled-batch.js';
+import { MAX_HANDLED_ROWS, bookHandled, captureBatch, captureOf, inTurn } from './handled-batch.js';
 import type { Pass } from './pass.js';
 import { type ToldBatch, tellBatch } from './tell.js';
 import type { PlannedSlice, Walk } from './plan.js';
@@ -129,7 +129,7 @@ interface MeasuredBatch extends BatchResult {
 
 async function runLane(lane: Lane, start: number): Promise<void> {
   const { ctx, state, signal, mostRows, walk } = lane;
-  let waitingSince = performance.now();
+  let busySince: number | undefined;
   let from = start;
   let size = sizeCeiling(lane);
   let retried = false;
@@ -137,9 +137,11 @@ async function runLane(lane: Lane, start: number): Promise<void> {
     signal.throwIfAborted();
     const request: BatchRequest = { from, size: Math.min(size, mostRows - state.affected) };
     try {
-      const batch = await runBatch(lane, request);
+      const batch = isHandled(lane)
+        ? await inTurn(ctx, signal, () => runBatch(lane, request))
+        : await runBatch(lane, request);
       retried = false;
-      waitingSince = performance.now();
+      busySince = undefined;
       if (!batch && from === 0) return;
       if (!batch) {
         from = 0;
@@ -154,7 +156,8 @@ async function runLane(lane: Lane, start: number): Promise<void> {
       if (remedy === 'stop' || remedy === 'fail') throw error;
       // In slices shorter than the server's deadlock_timeout, so that we give way before it picks a victim.
       if (waits(walk) && isBusy(error)) {
-        if (performance.now() - waitingSince < ctx.settings.batchTimeoutMs) continue;
+        busySince ??= performance.now();
+        if (performance.now() - busySince < ctx.settings.batchTimeoutMs) continue;
         throw new RowsLockedError(error);
       }
       if (!retried && remedy !== 'halve') {

@@ -7,7 +7,14 @@ import type { TenantContext } from '../domain/tenant-context.js';
 import { RetentionRuleProvider } from '../domain/rule-provider.js';
 import { RetentionTenantSource } from '../domain/tenant-source.js';
 import { StaticRuleProvider } from '../domain/static-rules.js';
-import { type EngineContext, type EngineLogger, type DispatchProbe, type Probe, inLedger } from '../engine/context.js';
+import {
+  type EngineContext,
+  type EngineLogger,
+  type DispatchProbe,
+  type Probe,
+  inLedger,
+  poolSize,
+} from '../engine/context.js';
 import { sqlStateOf } from '../engine/failure.js';
 import { openRuleBook } from '../engine/rule-book.js';
 import {
@@ -268,16 +275,13 @@ async function checkSchema(ctx: EngineContext, { pruning }: ResolvedOptions, pro
 
 /** Lanes, the heartbeat and one probe must never wait for each other's connections. */
 function checkPool(orm: MikroORM, parallelism: number, problems: string[]): void {
-  const max = orm.config.get('pool')?.max ?? DEFAULT_POOL_SIZE;
+  const max = poolSize(orm);
   if (max < parallelism + 2) {
     problems.push(
       `The connection pool holds ${max}; wanted: at least ${parallelism + 2} (parallelism ${parallelism} and two more). Raise pool.max of MikroORM.`,
     );
   }
 }
-
-/** Of node-postgres. */
-const DEFAULT_POOL_SIZE = 10;
 
 function collect<T>(problems: string[], make: () => T): T | undefined {
   try {

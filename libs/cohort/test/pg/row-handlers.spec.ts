@@ -6,12 +6,13 @@ import {
   Retain,
   RetentionEntityId,
   type RetentionSweepResult,
+  TenantContext,
 } from 'nestjs-cohort';
 import { type RecordingHandler, handlerOf, statusesOf } from '../support/handlers.js';
-import { type HostOptions, openHost } from '../support/host.js';
+import { type HostOptions, latch, openHost } from '../support/host.js';
 import { ACME, CaseContact, GLOBEX, NOW, SessionNote, Signal, Ticket, notesHost } from '../support/notes.js';
 import { OURS } from '../support/schema.js';
-import { addContacts, addNotes, addTickets, countRows, holdOn } from '../support/seed.js';
+import { addContacts, addNotes, addTickets, countRows, holdOn, until } from '../support/seed.js';
 
 const open = (providers: readonly object[], more: Partial<HostOptions> = {}) =>
   openHost({ ...notesHost, providers, ...more });
@@ -308,6 +309,38 @@ describe('a handler whose onBefore fails', () => {
 });
 
 // HDL-09
+test('onBefore finds a connection in the smallest pool, however many passes there are at once', async () => {
+  const tenants = [ACME, GLOBEX, new TenantContext('initech')];
+  const options = { ...notesHost.options, idleInTransactionTimeout: 'PT2S' };
+  const goOn = latch();
+  let inside = 0;
+  const reading = handlerOf(SessionNote, 'Reading', {
+    before: async ({ id }: Note, { snapshot }) => {
+      inside++;
+      await goOn.opened;
+      const note = await host.orm.em.fork().findOneOrFail(SessionNote, { id });
+      snapshot['body'] = note.body;
+    },
+  });
+  const watching = await open([]);
+  const host = await open([reading], { options, poolSize: 3, url: watching.url });
+  await addNotes(
+    watching,
+    tenants.map((tenant) => ({ tenant: tenant.id })),
+  );
+  const sweeps = Promise.all(tenants.map((tenant) => host.sweep.sweep(tenant, NOW)));
+  await until(async () => inside - 1);
+  const opened = `entity_type = 'SessionNote'`;
+  await until(async () => (await countRows(watching, `${OURS}.sweep_run_entity_summary`, opened)) - 2);
+  // The third pass is at its batch, or waits for its turn. As many round trips as it could need to get there.
+  for (let trip = 0; trip < 100 && inside < 3; trip++) await countRows(watching, 'session_notes');
+  goOn.open();
+  expect((await sweeps).map((result) => countOf(result))).toMatchObject(
+    tenants.map(() => ({ affected: 1, skipped: 0 })),
+  );
+  expect(await statusesOf(watching)).toMatchObject(tenants.map(() => ({ state: 'pending', outcome: 'affected' })));
+});
+
 test('a hold that lands just before the lock keeps its row, and nothing is queued', async () => {
   const handler: RecordingHandler = handlerOf(SessionNote, 'Notes');
   let place: (() => Promise<unknown>) | undefined;
