@@ -34,13 +34,13 @@ const GRACE_MS = 60_000;
 @Injectable()
 export class RetentionHealthIndicator {
   readonly #logger = new Logger('Cohort');
-  #followed: { readonly source: string | null; readonly since: Date };
+  #followed: { readonly slots: string; readonly since: Date; readonly isChanged: boolean };
 
   constructor(private readonly readiness: Readiness) {
-    this.#followed = { source: this.#source(), since: new Date() };
+    this.#followed = { slots: this.#slots(), since: new Date(), isChanged: false };
     readiness.settings.onChange(() => {
-      const source = this.#source();
-      if (source !== this.#followed.source) this.#followed = { source, since: new Date() };
+      const slots = this.#slots();
+      if (slots !== this.#followed.slots) this.#followed = { slots, since: new Date(), isChanged: true };
     });
   }
 
@@ -60,8 +60,9 @@ export class RetentionHealthIndicator {
         outcomes: await selectOutcomes(tx, ctx.registry.cohortSchema, settings.dryRun, FAILURES_IN_A_ROW),
         running: await selectRunning(tx, ctx.registry.cohortSchema, settings.dryRun),
       }));
-      const { since } = this.#followed;
-      const { isUp, missed, failures } = judgeSlots({ schedule, since, now, graceMs: GRACE_MS, outcomes, running });
+      const { since, isChanged } = this.#followed;
+      const facts = { schedule, since, isChanged, now, graceMs: GRACE_MS, outcomes, running };
+      const { isUp, missed, failures } = judgeSlots(facts);
       const lastSlot = outcomes[0]?.slot.toISOString() ?? null;
       return { ...idle, status: isUp ? 'up' : 'down', lastSlot, missedSlot: missed?.toISOString() ?? null, failures };
     } catch (error) {
@@ -71,7 +72,9 @@ export class RetentionHealthIndicator {
     }
   }
 
-  #source(): string | null {
-    return this.readiness.settings.inForce.worker.schedule?.source ?? null;
+  /** Which slots the worker follows, as a text that changes with them. */
+  #slots(): string {
+    const { worker, settings } = this.readiness.settings.inForce;
+    return JSON.stringify([worker.schedule?.source, worker.killSwitch, settings.dryRun]);
   }
 }

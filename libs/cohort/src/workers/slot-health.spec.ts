@@ -7,6 +7,7 @@ const completed = (slot: string, failed = false) => ({ slot: at(slot), completed
 const facts = (more: Partial<SlotFacts>): SlotFacts => ({
   schedule: parseSchedule('0 2 * * *')!,
   since: at('01T00:00:00'),
+  isChanged: false,
   now: at('10T12:00:00'),
   graceMs: 60_000,
   outcomes: [completed('10T02:00:00')],
@@ -31,6 +32,21 @@ describe('slots', () => {
       'the schedule is a new one: what it would have been before does not count',
       { outcomes: [completed('08T17:30:00')], since: at('10T03:00:00') },
       null,
+    ],
+    [
+      'a change made the schedule denser: what it would have been before does not count',
+      { outcomes: [completed('07T02:00:00')], since: at('10T03:00:00'), isChanged: true },
+      null,
+    ],
+    [
+      'one was missed since the schedule was changed',
+      { outcomes: [completed('07T02:00:00')], since: at('09T03:00:00'), isChanged: true },
+      at('10T02:00:00'),
+    ],
+    [
+      'the newest was swept since the schedule was changed, and the next was missed',
+      { outcomes: [completed('09T02:00:00')], since: at('07T03:00:00'), isChanged: true },
+      at('10T02:00:00'),
     ],
     [
       'only where nobody was there',

@@ -5,6 +5,8 @@ export interface SlotFacts {
   readonly schedule: CronSchedule;
   /** When this process began to follow the schedule. */
   readonly since: Date;
+  /** By a change of the settings: no slot before that was meant. At its start the schedule may have been there before. */
+  readonly isChanged: boolean;
   readonly now: Date;
   /** A slot may be so late. */
   readonly graceMs: number;
@@ -26,9 +28,10 @@ export interface SlotHealth {
 export const FAILURES_IN_A_ROW = 3;
 
 /** Red when a slot was missed, or the newest ones all failed. While a slot is being swept the next ones may wait for it. */
-export function judgeSlots({ schedule, since, now, graceMs, outcomes, running }: SlotFacts): SlotHealth {
+export function judgeSlots(facts: SlotFacts): SlotHealth {
+  const { schedule, now, graceMs, outcomes, running } = facts;
   const [newest] = outcomes;
-  const due = schedule.next(lookFrom(schedule, since, newest?.slot));
+  const due = schedule.next(lookFrom(facts, newest?.slot));
   const isMissed = !running && due.getTime() + graceMs < now.getTime();
   const succeeded = outcomes.findIndex((outcome) => !outcome.failed);
   const failures = succeeded < 0 ? outcomes.length : succeeded;
@@ -36,8 +39,8 @@ export function judgeSlots({ schedule, since, now, graceMs, outcomes, running }:
 }
 
 /** From the newest slot that was swept, if it is one of this schedule; if the schedule is newer, from when it came into force. */
-function lookFrom(schedule: CronSchedule, since: Date, newest: Date | undefined): Date {
-  if (!newest) return since;
+function lookFrom({ schedule, since, isChanged }: SlotFacts, newest: Date | undefined): Date {
+  if (!newest || (isChanged && newest < since)) return since;
   const isOfSchedule = schedule.next(new Date(newest.getTime() - 1)).getTime() === newest.getTime();
   return isOfSchedule || newest > since ? newest : since;
 }

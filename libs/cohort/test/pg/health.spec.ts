@@ -79,6 +79,20 @@ describe('the health of scheduled sweeps', () => {
     expect(await look(host)).toMatchObject({ status: 'down', failures: 3, missedSlot: null });
   });
 
+  test.each<[string, Partial<CohortOptions>, Partial<CohortOptions>]>([
+    ['the schedule became a denser one', { schedule: '0 2 1 1 *' }, { schedule: '0 2 * * *' }],
+    ['the kill switch was lifted', { killSwitch: true }, { killSwitch: false }],
+    ['dry runs became real ones', { dryRun: true }, { dryRun: false }],
+  ])('is up until the first slot after %s', async (_, before, change) => {
+    const host = await open();
+    await sweepSlots(host, [slotsBefore(new Date())[3]!]);
+    expect(await look(host)).toMatchObject({ status: 'down' });
+    host.readiness.settings.update(before);
+    const indicator = new RetentionHealthIndicator(host.readiness);
+    host.readiness.settings.update(change);
+    expect((await indicator.check('retention')).retention).toMatchObject({ status: 'up', missedSlot: null });
+  });
+
   test('is up where nobody wants sweeps', async () => {
     const host = await open();
     host.readiness.settings.update({ killSwitch: true });
