@@ -99,6 +99,7 @@ export {
   RetentionLedger,
 } from './ledger/retention-ledger.js';
 export { cohortEntities } from './schema/cohort-entities.js';
+export { giveBackLostConnections } from './sql/lost-connections.js';
 export type { StoredHold } from './sql/holds.js';
 export type { LedgerRowDetail, LedgerRun, LedgerSummary } from './sql/ledger-read.js';
 export { type RetentionHealth, RetentionHealthIndicator } from './workers/retention-health-indicator.js';

@@ -1,7 +1,7 @@
 import { Migrator } from '@mikro-orm/migrations';
 import { MikroORM, defineConfig } from '@mikro-orm/postgresql';
 import { recordStoreMigrations } from 'migrations';
-import { cohortEntities } from 'nestjs-cohort';
+import { cohortEntities, giveBackLostConnections } from 'nestjs-cohort';
 import { Customer } from '../customers/customer.js';
 import { InvoiceLine } from '../invoices/invoice-line.js';
 import { Invoice } from '../invoices/invoice.js';
@@ -10,6 +10,7 @@ import { Invoice } from '../invoices/invoice.js';
 export function ormOptions(url: string) {
   return defineConfig({
     clientUrl: url,
+    driverOptions: { onPoolCreated: giveBackLostConnections },
     entities: [Customer, Invoice, InvoiceLine, ...cohortEntities({ schema: 'retention' })],
     discovery: { inferDefaultValues: false },
     extensions: [Migrator],

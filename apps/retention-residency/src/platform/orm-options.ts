@@ -1,6 +1,7 @@
 import { Migrator } from '@mikro-orm/migrations';
 import { defineConfig } from '@mikro-orm/postgresql';
 import { retentionResidencyMigrations } from 'migrations';
+import { giveBackLostConnections } from 'nestjs-cohort';
 import type pg from 'pg';
 import { evidenceHeadMapping, evidenceMapping } from '../evidence/evidence.mapping.js';
 import { inboxMapping, outboxMapping } from '../outbox/outbox.mapping.js';
@@ -30,8 +31,8 @@ export function ormOptions({ url, pool = 10, answerMs, contextName }: OrmSetting
       connectionTimeoutMillis: CONNECT_MS,
       keepAlive: true,
       onPoolCreated: (connections: pg.Pool) => {
+        giveBackLostConnections(connections);
         connections.on('connect', (client) => {
-          giveBackWhenLost(client);
           leaveAtOnce(client);
           if (answerMs !== undefined) endWithoutAnswer(client, answerMs);
         });
@@ -57,23 +58,6 @@ export function ormOptions({ url, pool = 10, answerMs, contextName }: OrmSetting
       silent: true,
     },
     logger: (message) => console.error(message),
-  });
-}
-
-/**
- * A transaction whose connection is lost is not given back to the pool: its rollback fails first. Without this a database that
- * goes away and comes back would leave a pool in which every connection is taken for ever.
- */
-function giveBackWhenLost(client: pg.PoolClient): void {
-  client.once('end', () => {
-    const { release } = client;
-    // Whoever still holds it gives it back a second time.
-    client.release = () => undefined;
-    try {
-      release(true);
-    } catch {
-      // It was not taken.
-    }
   });
 }
 

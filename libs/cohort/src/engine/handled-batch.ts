@@ -22,7 +22,7 @@ const turns = new WeakMap<MikroORM, { free: number; readonly waiting: (() => voi
 
 /**
  * Runs a batch whose handlers are called, or first waits until so few others are that one connection of the pool is left.
- * Each keeps a connection while \`onBefore\` may ask for another: where all are kept, none gets one, until every batch runs
+ * Each keeps a connection while `onBefore` may ask for another: where all are kept, none gets one, until every batch runs
  * out of time and healthy rows are written off.
  */
 export async function inTurn<T>(

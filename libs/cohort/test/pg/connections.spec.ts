@@ -39,6 +39,23 @@ describe('a connection that the server ends between two statements of a batch', 
   });
 });
 
+// design 4.1: RetentionDeletion runs in a transaction of the host's ORM.
+test('a deletion whose connection is lost gives it back to the pool of the host', async () => {
+  const outside = await openHost(notesHost);
+  const host = await openHost({ ...notesHost, url: outside.url, poolSize: 3 });
+  const ids = await addNotes(outside, [{}, {}, {}, {}]);
+  for (const id of ids) {
+    const target = { entity: SessionNote, recordId: id, tenant: ACME };
+    await expect(
+      host.deletion.execute([target], async (em) => {
+        await killOpenTransaction(outside);
+        await em.nativeDelete(SessionNote, { id });
+      }),
+    ).rejects.toThrow();
+  }
+  expect(await countRows(host, 'session_notes')).toBe(4);
+});
+
 test('connections killed at any statement, on several lanes, leave a ledger that equals the data', async () => {
   const options = { ...notesHost.options, sweepBatchSize: 20, parallelism: 3 };
   const host = await openHost({ ...notesHost, options, poolSize: 80 });

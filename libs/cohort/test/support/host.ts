@@ -13,6 +13,7 @@ import {
   RetentionSweep,
   type CohortOptions,
   cohortEntities,
+  giveBackLostConnections,
 } from 'nestjs-cohort';
 import type { DispatchProbe, EngineLogger, Probe } from '../../src/engine/context.js';
 import type { HostProvider } from '../../src/startup/check-providers.js';
@@ -66,6 +67,7 @@ export async function startHost(input: HostOptions): Promise<Host> {
     pool: { max: input.poolSize ?? 10 },
     discovery: { inferDefaultValues: false },
     allowGlobalContext: true,
+    driverOptions: { onPoolCreated: giveBackLostConnections },
     ...(input.orm as object),
   });
   if (database) await orm.schema.create();
