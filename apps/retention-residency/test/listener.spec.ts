@@ -24,6 +24,31 @@ test('a listener that is stopped while it connects has stopped', async () => {
   await once(silent, 'close');
 });
 
+test('a listener whose server falls silent before it has heard LISTEN connects again', async () => {
+  let connections = 0;
+  // Lets everybody in, as PostgreSQL does (AuthenticationOk, ReadyForQuery), and says nothing more.
+  const silent = createServer((socket) => {
+    connections++;
+    socket.on('error', () => undefined);
+    socket.once('data', () => socket.write('R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I'));
+  }).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+  const listener = new Listener({
+    url: `postgresql://nobody@127.0.0.1:${port}/nothing`,
+    channels: { news: () => undefined },
+    onConnect: () => Promise.reject(new Error('It never listens.')),
+  });
+  listener.start();
+  try {
+    await until(() => connections === 2);
+  } finally {
+    await listener.stop();
+    silent.close();
+    await once(silent, 'close');
+  }
+});
+
 test('a message that could not be worked off makes it begin again, and read what it missed', async () => {
   const { url, drop } = await createTestDatabase({ name: 'listener' });
   const teller = new pg.Client(url);

@@ -7,7 +7,7 @@ const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 5000;
 /** A connection that was cut without a word is noticed by this. */
 const PING_MS = 2000;
-const PING_TIMEOUT_MS = 2000;
+const ANSWER_MS = 2000;
 
 export interface ListenerInput {
   readonly url: string;
@@ -69,8 +69,9 @@ export class Listener {
     client.on('notification', ({ channel, payload = '' }) => {
       Promise.resolve(channels[channel]?.(payload)).catch(reject);
     });
+    const ask = (text: string) => Promise.race([client.query(text), refuseAfter(ANSWER_MS)]);
     await client.connect();
-    for (const channel of Object.keys(channels)) await client.query(`listen ${client.escapeIdentifier(channel)}`);
+    for (const channel of Object.keys(channels)) await ask(`listen ${client.escapeIdentifier(channel)}`);
     // Listening first: what changes while everything is read is heard.
     await onConnect();
     onConnected();
@@ -80,7 +81,7 @@ export class Listener {
         delay(PING_MS, false, { signal: this.stopping.signal }),
       ]);
       if (isOver) return;
-      await Promise.race([client.query('select 1'), refuseAfter(PING_TIMEOUT_MS)]);
+      await ask('select 1');
     }
   }
 }
