@@ -8,7 +8,7 @@ import { runSql } from './sql.js';
 /** Events that wait longer than this are in trouble. */
 const LONGEST_LAG_SECONDS = 300;
 /** Whoever asks wants to know soon: a database that has not answered by then is none. */
-const READY_MS = 2500;
+const READY_MS = 2000;
 
 export interface Readiness {
   readonly status: 'ok' | 'unavailable';
