@@ -199,21 +199,19 @@ async function close(
     return settled;
   });
   const bySweep = new Map(outcomes.map((outcome) => [outcome.sweepId, outcome]));
-  measureRuns(ctx, pass, settled, (sweepId) => (bySweep.get(sweepId) ?? otherwise).status);
+  measureRuns(ctx, settled, (sweepId) => (bySweep.get(sweepId) ?? otherwise).status);
   await tellEnd(pass, settled, (sweepId) => bySweep.get(sweepId) ?? otherwise);
   return settled;
 }
 
-function measureRuns(
-  { meter }: EngineContext,
-  { trigger, dryRun, runs }: Pass,
+/** Counts runs by their end, for the metrics of whoever ended them. */
+export function measureRuns(
+  { meter }: Pick<EngineContext, 'meter'>,
   settled: readonly SettledRun[],
   statusOf: (sweepId: string) => string,
 ): void {
-  if (!meter) return;
-  const tenants = new Map(runs.map((run) => [run.sweepId, run.tenantId]));
-  for (const { sweepId, startedAt, settledAt } of settled) {
+  for (const { sweepId, tenantId, trigger, dryRun, startedAt, settledAt } of settled) {
     const seconds = Math.max(0, settledAt.getTime() - startedAt.getTime()) / 1000;
-    meter.run({ trigger, dryRun, status: statusOf(sweepId), tenantId: tenants.get(sweepId)!, seconds });
+    meter?.run({ trigger, dryRun, status: statusOf(sweepId), tenantId, seconds });
   }
 }

@@ -2,6 +2,7 @@ import { lockAbandoned, selectAbandoned } from '../sql/lanes.js';
 import { settlePass } from '../sql/ledger.js';
 import { type EngineContext, inLedger } from './context.js';
 import { RECOVERED } from './failure.js';
+import { measureRuns } from './pass.js';
 
 /**
  * Ends passes whose owner stopped giving signs of life: their progress is folded, their runs are marked failed, their
@@ -22,12 +23,15 @@ export async function recoverAbandoned(ctx: EngineContext): Promise<void> {
 }
 
 /** Ends one pass, unless a lane of it is in the middle of a batch or gave a sign of life within `staleMs`. */
-export function endPass(ctx: EngineContext, passId: string, staleMs: number): Promise<boolean> {
+export async function endPass(ctx: EngineContext, passId: string, staleMs: number): Promise<boolean> {
   const { cohortSchema } = ctx.registry;
-  return inLedger(ctx, async (tx) => {
+  const outcome = { status: 'failed', error: RECOVERED };
+  const ended = await inLedger(ctx, async (tx) => {
     const tokens = await lockAbandoned(tx, cohortSchema, passId, staleMs);
-    if (!tokens) return false;
-    await settlePass(tx, cohortSchema, { passId, tokens, as: 'recovered' }, [], { status: 'failed', error: RECOVERED });
-    return true;
+    if (!tokens) return null;
+    return settlePass(tx, cohortSchema, { passId, tokens, as: 'recovered' }, [], outcome);
   });
+  // Their owner cannot count them any more.
+  if (ended) measureRuns(ctx, ended, () => outcome.status);
+  return ended !== null;
 }

@@ -188,9 +188,18 @@ export interface Settlement {
 
 export interface SettledRun {
   readonly sweepId: string;
+  readonly tenantId: string;
+  readonly trigger: string;
+  readonly dryRun: boolean;
   readonly startedAt: Date;
   readonly settledAt: Date;
   readonly totalAffected: number;
+}
+
+interface SettledRow extends Pick<SettledRun, 'sweepId' | 'tenantId' | 'trigger' | 'dryRun'> {
+  readonly startedAt: string;
+  readonly settledAt: string;
+  readonly total: string;
 }
 
 /**
@@ -206,7 +215,7 @@ export async function settlePass(
   otherwise: Omit<Settlement, 'sweepId'>,
 ): Promise<SettledRun[]> {
   const passId = sql`${pass.passId}::pg_catalog.uuid`;
-  const { rows } = await sql<{ sweepId: string; startedAt: string; settledAt: string; total: string }>`
+  const { rows } = await sql<SettledRow>`
     with fence as materialized (
       update ${cohortTable(cohortSchema, 'lane')} as l set status = ${pass.as}
       where l.pass_id ${eq} ${passId} and l.status ${eq} 'started' and l.token ${eq} any(${[...pass.tokens]}::pg_catalog.uuid[])
@@ -258,12 +267,12 @@ export async function settlePass(
       total_affected = c.affected
     from owned, counted as c left join outcome as o on o.sweep_id ${eq} c.sweep_id
     where owned.whole and r.sweep_id ${eq} c.sweep_id and r.status ${eq} 'started'
-    returning r.sweep_id as "sweepId", ${millis(sql`r.started_at`)} as "startedAt", ${millis(sql`r.settled_at`)} as "settledAt",
+    returning r.sweep_id as "sweepId", r.tenant_id as "tenantId", r.trigger_kind as trigger, r.dry_run as "dryRun", ${millis(sql`r.started_at`)} as "startedAt", ${millis(sql`r.settled_at`)} as "settledAt",
       r.total_affected as total`.execute(tx);
-  return rows.map((row) => ({
-    sweepId: row.sweepId,
-    startedAt: new Date(Number(row.startedAt)),
-    settledAt: new Date(Number(row.settledAt)),
-    totalAffected: Number(row.total),
+  return rows.map(({ startedAt, settledAt, total, ...run }) => ({
+    ...run,
+    startedAt: new Date(Number(startedAt)),
+    settledAt: new Date(Number(settledAt)),
+    totalAffected: Number(total),
   }));
 }

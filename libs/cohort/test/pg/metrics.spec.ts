@@ -1,10 +1,15 @@
+import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { Registry } from 'prom-client';
 import { type CohortOptions, ErasureScope, RetentionTenantSource, type TenantContext } from 'nestjs-cohort';
+import { inLedger } from '../../src/engine/context.js';
+import { endPass } from '../../src/engine/recover.js';
+import { insertPass } from '../../src/sql/lanes.js';
+import { insertRuns } from '../../src/sql/ledger.js';
 import { handlerOf } from '../support/handlers.js';
 import { type HostOptions, openHost } from '../support/host.js';
 import { ACME, CaseContact, GLOBEX, NOW, SessionNote, daysBefore, notesHost } from '../support/notes.js';
-import { OURS } from '../support/schema.js';
+import { OURS, SCHEMA } from '../support/schema.js';
 import { addContacts, addNotes, holdOn, until } from '../support/seed.js';
 
 async function open(options: Partial<CohortOptions> = {}, more: Partial<HostOptions> = {}) {
@@ -53,6 +58,30 @@ test('what a sweep did is counted by entity and strategy, what it left by cause,
     'entity="CaseContact",strategy="anonymise"',
     'entity="SessionNote",strategy="purge"',
   ]);
+});
+
+test('runs of an owner that is gone are counted once, by whoever recovers them', async () => {
+  const { host, read } = await open();
+  const ctx = await host.readiness.context();
+  const passId = randomUUID();
+  await inLedger(ctx, async (tx) => {
+    await insertPass(tx, SCHEMA, { passId, trigger: 'manual', dryRun: false, tokens: [randomUUID()], slot: null });
+    const header = {
+      passId,
+      trigger: 'manual',
+      dryRun: false,
+      now: NOW,
+      actor: null,
+      engineVersion: '1',
+      subjectKind: null,
+    };
+    await insertRuns(tx, SCHEMA, header, [
+      { sweepId: randomUUID(), tenantId: 'acme' },
+      { sweepId: randomUUID(), tenantId: 'globex' },
+    ]);
+  });
+  expect(await Promise.all([endPass(ctx, passId, 0), endPass(ctx, passId, 0)])).toContain(true);
+  expect(await read('cohort_runs_total')).toEqual({ 'trigger="manual",dry_run="false",status="failed"': 2 });
 });
 
 test('tenants are labels only where the host asks for that', async () => {
