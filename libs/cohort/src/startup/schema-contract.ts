@@ -44,7 +44,7 @@ const PRIVILEGES: Readonly<Record<Role, readonly string[]>> = {
   cursor: ['select'],
 };
 /** What pruning needs besides. Handler work goes with its row detail by the foreign key, which asks nobody. */
-const PRUNED: readonly Role[] = ['holds', 'pass', 'lane', 'run', 'rowDetail'];
+export const PRUNED: readonly Role[] = ['holds', 'pass', 'lane', 'run', 'rowDetail'];
 const ACTIONS: Readonly<Record<string, string>> = { restrict: 'r', cascade: 'c' };
 const ACTION_NAMES: Readonly<Record<string, string>> = {
   a: 'NO ACTION',

@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 import type { CohortOptions } from 'nestjs-cohort';
 import { deleteRuns, deleteSummaries, lockHandlerWork, lockPrunableRuns } from '../../src/sql/history.js';
 import { inTransaction } from '../../src/sql/transaction.js';
+import { clerkUrl } from '../support/clerk.js';
 import { handlerOf } from '../support/handlers.js';
 import { type Host, type HostOptions, openHost } from '../support/host.js';
 import { ACME, GLOBEX, NOW, SessionNote, notesHost } from '../support/notes.js';
@@ -312,6 +313,25 @@ describe('the pruner', () => {
     await age(host, 31);
     await prune(host);
     expect(await runs(host)).toBe(0);
+  });
+
+  test('that the settings started, and may not delete, says what it needs, and goes on once it may', async () => {
+    const owner = await open({});
+    await owner.sweep.sweep(ACME, NOW);
+    await age(owner, 31);
+    const url = await clerkUrl(owner, 'session_notes', 'case_contacts', 'tickets', 'signals');
+    const clerk = new URL(url).username;
+    await owner.query(`revoke delete on all tables in schema ${OURS} from ${clerk};
+      grant delete on ${['sweep_progress', 'sweep_run_entity_summary', 'sweep_occurrence'].map((table) => `${OURS}.${table}`).join(', ')} to ${clerk}`);
+    const host = await open({}, { url });
+    await host.readiness.context();
+    host.readiness.settings.update({ historyPruning: ALL });
+    await expect(prune(host)).rejects.toThrow(
+      /permission denied for table sweep_run_row_detail; pruning history needs DELETE on retention_holds, sweep_pass, sweep_lane, sweep_run, sweep_run_row_detail\./,
+    );
+    await owner.query(`grant delete on all tables in schema ${OURS} to ${clerk}`);
+    await prune(host);
+    expect(await runs(owner)).toBe(0);
   });
 
   // acceptance 448; PRN-02
