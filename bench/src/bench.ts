@@ -1,5 +1,5 @@
 import { RetentionRowDispatcher, RetentionSweep } from 'nestjs-cohort';
-import { startCohortHost } from './cohort-host.js';
+import { createTables, startCohortHost } from './cohort-host.js';
 import { withClient, withDatabase } from './database.js';
 import { NoHandler } from './jobs.js';
 import type { BenchOptions } from './options.js';
@@ -18,7 +18,12 @@ export async function bench(
 }
 
 async function measureAll(url: string, options: BenchOptions): Promise<Report> {
-  const host = await startCohortHost(url);
+  await createTables(url);
+  const [host, twoLanes, withDetail] = await Promise.all([
+    startCohortHost(url),
+    startCohortHost(url, { parallelism: 2 }),
+    startCohortHost(url, { auditRowDetail: 'perRow' }),
+  ]);
   try {
     return await withClient(url, async (client) => {
       const { rows } = await client.query<{ server_version: string }>('show server_version');
@@ -26,6 +31,8 @@ async function measureAll(url: string, options: BenchOptions): Promise<Report> {
         client,
         url,
         sweep: host.get(RetentionSweep),
+        twoLanes: twoLanes.get(RetentionSweep),
+        withDetail: withDetail.get(RetentionSweep),
         dispatcher: host.get(RetentionRowDispatcher),
         handler: host.get(NoHandler),
       };
@@ -37,6 +44,6 @@ async function measureAll(url: string, options: BenchOptions): Promise<Report> {
       return { server: rows[0]!.server_version, rows: options.tableRows, rounds: options.rounds, results };
     });
   } finally {
-    await host.close();
+    await Promise.all([host, twoLanes, withDetail].map((each) => each.close()));
   }
 }

@@ -9,24 +9,29 @@ import { Note, PERIOD_DAYS } from './notes.js';
 
 const RULE = { period: `P${PERIOD_DAYS}D`, strategy: 'purge' as const };
 
-/** The library in an application, with its defaults, on a database that is still empty. */
-export async function startCohortHost(url: string): Promise<INestApplicationContext> {
-  const config = defineConfig({
-    clientUrl: url,
-    entities: [Note, Job, ...cohortEntities({ schema: 'retention' })],
-    discovery: { inferDefaultValues: false },
-    // Never closed for being idle: the next measurement would pay for a new connection.
-    pool: { max: 3, idleTimeoutMillis: 0 },
-  });
-  const orm = await MikroORM.init(config);
+/** How an application differs from one with the defaults. */
+export interface HostVariant {
+  readonly parallelism?: number;
+  readonly auditRowDetail?: 'perRow';
+}
+
+/** The tables of an application, in a database that is still empty. */
+export async function createTables(url: string): Promise<void> {
+  const orm = await MikroORM.init(configOf(url, 1));
   await orm.schema.create();
   await orm.close();
+}
+
+/** The library in an application. */
+export async function startCohortHost(url: string, variant: HostVariant = {}): Promise<INestApplicationContext> {
+  const { parallelism = 1, ...detail } = variant;
 
   @Module({
     imports: [
-      MikroOrmModule.forRoot(config),
+      MikroOrmModule.forRoot(configOf(url, parallelism)),
       CohortModule.forRoot({
-        rules: { notes: RULE, jobs: RULE },
+        rules: { notes: { ...RULE, ...detail }, jobs: RULE },
+        parallelism,
         // What is queued is left to the measurement.
         rowHandlerDispatch: { pollInterval: 'P1D' },
       }),
@@ -35,4 +40,14 @@ export async function startCohortHost(url: string): Promise<INestApplicationCont
   })
   class HostModule {}
   return NestFactory.createApplicationContext(HostModule, { logger: ['warn', 'error'] });
+}
+
+function configOf(url: string, parallelism: number) {
+  return defineConfig({
+    clientUrl: url,
+    entities: [Note, Job, ...cohortEntities({ schema: 'retention' })],
+    discovery: { inferDefaultValues: false },
+    // Never closed for being idle: the next measurement would pay for a new connection.
+    pool: { max: parallelism + 2, idleTimeoutMillis: 0 },
+  });
 }

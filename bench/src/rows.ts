@@ -1,7 +1,7 @@
 import { deleteUnbounded } from './contenders/delete-unbounded.js';
 import { dispatchHandlers, queueHandlers } from './contenders/dispatch-handlers.js';
 import { queueJobs, runGraphile } from './contenders/run-graphile.js';
-import { sweepLocked } from './contenders/sweep-locked.js';
+import { sweepLocked, sweepOnTwoLanes, sweepWithDetail } from './contenders/sweep-locked.js';
 import { sweepPorted } from './contenders/sweep-ported.js';
 import { openBatchesVsSingle, openEvaluateVsEcho } from './governance/evaluate-residency.js';
 import { openOutboxLag, openOutboxVsPublish } from './governance/publish-events.js';
@@ -17,8 +17,10 @@ export interface PurgeRow extends TableShape {
   readonly name: string;
   readonly a: readonly [label: string, contender: Contender];
   readonly b: readonly [label: string, contender: Contender];
-  /** The least ratio (time of B over time of A); null: the figure is only noted. */
-  readonly wanted: number | null;
+  /** The least ratio (time of B over time of A). */
+  readonly wanted: number;
+  /** The figure presupposes the index and heap walks, which are still to come: it is told, and --check lets it pass. */
+  readonly awaitsWalks?: boolean;
 }
 
 const ANCHOR_INDEX = 'tenant_id, created_at';
@@ -32,7 +34,7 @@ export interface WorkRow {
   readonly name: string;
   readonly a: readonly [label: string, queue: Queue, contender: Contender];
   readonly b: readonly [label: string, queue: Queue, contender: Contender];
-  readonly wanted: number | null;
+  readonly wanted: number;
 }
 
 /** Two ways through the governance service, or through it and past it, on a database of its own. */
@@ -44,7 +46,7 @@ export interface ServiceRow {
   readonly open: (url: string) => Promise<OpenedSides>;
   /** Null: the time itself counts, not how much was done in it. */
   readonly counts: 'calls' | 'events' | null;
-  readonly wanted: number | null;
+  readonly wanted: number;
 }
 
 export type BenchRow = PurgeRow | WorkRow | ServiceRow;
@@ -64,7 +66,28 @@ export const ROWS: readonly BenchRow[] = [
     name: 'locked-vs-delete',
     a: ['purge, locked batches', sweepLocked],
     b: ['one unbounded DELETE', deleteUnbounded],
-    wanted: null,
+    wanted: 0.45,
+    awaitsWalks: true,
+    tenants: 20,
+    index: ANCHOR_INDEX,
+  },
+  {
+    kind: 'purge',
+    name: 'detail-vs-delete',
+    a: ['purge with row detail', sweepWithDetail],
+    b: ['one unbounded DELETE', deleteUnbounded],
+    wanted: 0.15,
+    awaitsWalks: true,
+    tenants: 20,
+    index: ANCHOR_INDEX,
+  },
+  {
+    kind: 'purge',
+    name: 'two-lanes-vs-one',
+    a: ['purge, two lanes', sweepOnTwoLanes],
+    b: ['purge, one lane', sweepLocked],
+    wanted: 1.3,
+    awaitsWalks: true,
     tenants: 20,
     index: ANCHOR_INDEX,
   },

@@ -16,6 +16,10 @@ export interface World {
   /** The database that it all is in. */
   readonly url: string;
   readonly sweep: RetentionSweep;
+  /** That of an application with two lanes. */
+  readonly twoLanes: RetentionSweep;
+  /** That of an application whose rule asks for a line of the ledger a row. */
+  readonly withDetail: RetentionSweep;
   readonly dispatcher: RetentionRowDispatcher;
   readonly handler: NoHandler;
   readonly tenantIds: readonly string[];

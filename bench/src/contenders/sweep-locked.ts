@@ -1,9 +1,24 @@
-import { TenantContext } from 'nestjs-cohort';
+import { type RetentionSweep, TenantContext } from 'nestjs-cohort';
 import { NOW } from '../notes.js';
 import type { World } from '../world.js';
 
 /** This library through its public door: one pass over all tenants, one lane. */
-export async function sweepLocked({ sweep, tenantIds }: World): Promise<number> {
+export function sweepLocked({ sweep, tenantIds }: World): Promise<number> {
+  return sweepAll(sweep, tenantIds);
+}
+
+/** The same on two lanes. */
+export function sweepOnTwoLanes({ twoLanes, tenantIds }: World): Promise<number> {
+  return sweepAll(twoLanes, tenantIds);
+}
+
+/** The same with a line of the ledger for every row. Those of the round before are gone in a moment. */
+export async function sweepWithDetail({ client, withDetail, tenantIds }: World): Promise<number> {
+  await client.query('truncate retention.sweep_run_row_detail cascade');
+  return sweepAll(withDetail, tenantIds);
+}
+
+async function sweepAll(sweep: RetentionSweep, tenantIds: readonly string[]): Promise<number> {
   let removed = 0;
   const tenants = tenantIds.map((id) => new TenantContext(id));
   for await (const result of sweep.sweepMany(tenants, NOW)) {
