@@ -6,10 +6,11 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { credentials, status } from '@grpc/grpc-js';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
-import { GrpcReflection } from './support/grpc-services.js';
 import { type Identity, openApp, openIdentity } from './support/app.js';
 import { openGrpc } from './support/grpc-client.js';
-import { checkHealth } from './support/grpc-services.js';
+import { GrpcReflection, checkHealth, watchHealth } from './support/grpc-services.js';
+import { openIssuer } from './support/issuer.js';
+import { until } from './support/until.js';
 
 const RESIDENCY = {
   region: 'westeurope',
@@ -118,9 +119,66 @@ describe('EvaluateResidency', () => {
     expect(await new GrpcReflection(app.grpcAddress).services()).toContain('datafoundations.retention.v1.Retention');
   });
 
+  test('answers an error of ours with an id, under which the log has what happened', async () => {
+    const logged: unknown[][] = [];
+    const silent = () => undefined;
+    app.app.useLogger({ log: silent, warn: silent, error: (...said: unknown[]) => void logged.push(said) });
+    const now = app.time.now.bind(app.time);
+    app.time.now = () => {
+      throw new Error('the clock has stopped');
+    };
+    try {
+      const ids: string[] = [];
+      const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+      const sent: Record<string, string>[] = [{}, {}, { traceparent: `00-${traceId}-00f067aa0ba902b7-01` }];
+      for (const headers of sent) {
+        const answer = await grpc.evaluate(BINDING, token, headers);
+        expect(answer).toMatchObject({ code: status.INTERNAL, reason: 'internal' });
+        const id = /^It is in our log under ([0-9a-f]{32})\.$/.exec(answer.details)?.[1];
+        expect(logged.at(-1)?.[0]).toMatchObject({ traceId: id, err: { message: 'the clock has stopped' } });
+        ids.push(String(id));
+      }
+      expect(new Set(ids).size).toBe(3);
+      expect(ids[2]).toBe(traceId);
+    } finally {
+      app.time.now = now;
+      app.app.useLogger(false);
+    }
+  });
+
   test('refuses a message that is too large', async () => {
     const { code } = await grpc.evaluate({ ...BINDING, engine: 'x'.repeat(300_000) }, token);
     expect(code).toBe(status.RESOURCE_EXHAUSTED);
+  });
+});
+
+describe('gRPC that stops', () => {
+  test('ends the call that is under way, says that it does not serve, and takes no new one', async () => {
+    const issuer = await openIssuer();
+    await issuer.start();
+    const app = await openApp(issuer as unknown as Identity);
+    const grpc = openGrpc(app.grpcAddress);
+    const other = openGrpc(app.grpcAddress);
+    const health = watchHealth(app.grpcAddress, 'datafoundations.retention.v1.Retention');
+    const token = await issuer.sign({ scope: 'factory.data.read', roles: ['Observer'], tenantId: 'acme' });
+    try {
+      await until(() => health.said.at(-1) === 'SERVING');
+      // Its token cannot be verified before the issuer answers.
+      const held = issuer.hold();
+      const underWay = grpc.evaluate(BINDING, token);
+      await held.asked;
+      const closing = app.close();
+      await until(() => health.said.at(-1) === 'NOT_SERVING');
+      await until(async () => (await other.evaluate(BINDING)).code === Number(status.UNAVAILABLE));
+      held.release();
+      expect(await underWay).toMatchObject({ code: status.OK, message: { reasons: [{ code: 'NO_RULE' }] } });
+      health.close();
+      await closing;
+    } finally {
+      grpc.close();
+      other.close();
+      await issuer.stop();
+    }
   });
 });
 

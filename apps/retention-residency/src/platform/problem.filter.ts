@@ -6,14 +6,22 @@ import { Problem } from '../problem.js';
 import { MALFORMED_HTTP, PROBLEMS } from './error-map.js';
 import { STATUS_DETAILS, statusDetails } from './grpc-status.js';
 import { isPassing, isUnreachable } from './database-error.js';
+import { TimeAndIds } from './time-and-ids.js';
+import { traceIdOf } from './trace.js';
 
 /** Turns whatever was thrown into problem+json (RFC 9457) or a gRPC status with ErrorInfo. What is not a Problem stays in the log. */
 @Catch()
 export class ProblemFilter implements ExceptionFilter {
   private readonly logger = new Logger('Problem');
 
+  constructor(private readonly timeAndIds: TimeAndIds) {}
+
   catch(error: unknown, host: ArgumentsHost): Observable<never> | void {
-    if (host.getType() === 'rpc') return throwError(() => this.grpcError(this.problemOf(error, 'grpc')));
+    if (host.getType() === 'rpc') {
+      const [traceparent] = host.switchToRpc().getContext<Metadata>().get('traceparent');
+      const traceId = traceIdOf(traceparent, () => this.timeAndIds.newId());
+      return throwError(() => this.grpcError(this.problemOf(error, traceId)));
+    }
     const http = host.switchToHttp();
     const request = http.getRequest<FastifyRequest>();
     this.send(this.problemOf(error, request.id), error, request, http.getResponse<FastifyReply>());

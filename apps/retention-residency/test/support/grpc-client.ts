@@ -17,6 +17,7 @@ export interface GrpcAnswer {
   readonly code: number;
   /** Of ErrorInfo; undefined where there is none. */
   readonly reason: string | undefined;
+  readonly details: string;
   readonly message: Readonly<Record<string, unknown>>;
 }
 
@@ -46,7 +47,12 @@ export function openGrpc(address: string, channel: ChannelCredentials = credenti
     for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
     return new Promise((resolve) => {
       const done = (error: ServiceError | null, message: Record<string, unknown> = {}) =>
-        resolve({ code: error?.code ?? 0, reason: error ? reasonOf(error) : undefined, message });
+        resolve({
+          code: error?.code ?? 0,
+          reason: error ? reasonOf(error) : undefined,
+          details: error?.details ?? '',
+          message,
+        });
       const bound = client[method] as unknown as (...args: unknown[]) => void;
       bound.call(client, request, metadata, { deadline: Date.now() + 10_000 }, done);
     });

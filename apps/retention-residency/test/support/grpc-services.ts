@@ -1,4 +1,10 @@
-import { type ClientDuplexStream, credentials, loadPackageDefinition, type makeClientConstructor } from '@grpc/grpc-js';
+import {
+  type ClientDuplexStream,
+  type ClientReadableStream,
+  credentials,
+  loadPackageDefinition,
+  type makeClientConstructor,
+} from '@grpc/grpc-js';
 import { loadSync } from '@grpc/proto-loader';
 import { protoPath } from 'grpc-health-check';
 import { createRequire } from 'node:module';
@@ -10,12 +16,31 @@ interface Services {
 
 type Constructor = ReturnType<typeof makeClientConstructor>;
 
-/** What the standard health service says of a service. */
-export async function checkHealth(address: string, service: string): Promise<unknown> {
+function openHealth(address: string) {
   const loaded = loadPackageDefinition(loadSync(protoPath, { enums: String })) as unknown as {
     grpc: { health: { v1: { Health: Constructor } } };
   };
-  const client = new loaded.grpc.health.v1.Health(address, credentials.createInsecure());
+  return new loaded.grpc.health.v1.Health(address, credentials.createInsecure());
+}
+
+/** Follows what the standard health service says of a service, the last word last. */
+export function watchHealth(address: string, service: string) {
+  const client = openHealth(address);
+  const watch = client.watch as unknown as (request: object) => ClientReadableStream<{ status: string }>;
+  const stream = watch.call(client, { service });
+  const said: string[] = [];
+  stream.on('data', ({ status }: { status: string }) => said.push(status));
+  stream.on('error', () => undefined);
+  const close = () => {
+    stream.cancel();
+    client.close();
+  };
+  return { said, close };
+}
+
+/** What the standard health service says of a service. */
+export async function checkHealth(address: string, service: string): Promise<unknown> {
+  const client = openHealth(address);
   try {
     const check = client.check as unknown as (
       request: object,
