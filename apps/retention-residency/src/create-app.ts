@@ -53,7 +53,8 @@ export async function createApp(settings: Settings, timeAndIds = new TimeAndIds(
     const logger = app.get(Logger);
     app.useLogger(logger);
     for (const { storeClass, classification, stored, configured } of differences) {
-      logger.log(
+      // Somebody configured days that do nothing.
+      logger.warn(
         `The stored rule for ${storeClass}, ${classification} is ${stored} days and stays; configured are ${configured}.`,
       );
     }

@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import pg from 'pg';
 import { verifyEvidence } from '../src/evidence/verify-evidence.js';
+import type { Database } from '../src/platform/database.js';
 import { runSql } from '../src/platform/sql.js';
 import { openGovernance } from './support/governance.js';
 import { until } from './support/until.js';
@@ -163,6 +164,61 @@ describe('evidence', () => {
       expect(await age()).toBe(2);
     });
     expect((await verifyEvidence(world.database)).breaks).toEqual([]);
+  });
+
+  test('that is appended while the front goes is whole, whichever of both came first', async () => {
+    const isWaiting = async () => {
+      let count = 0;
+      await asOwner(async (owner) => {
+        const { rows } = await owner.query(
+          `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
+        );
+        count = rows.length;
+      });
+      return count > 0;
+    };
+    /** Runs the first one, and the second beside it before the first has committed. */
+    const overlapping = async (
+      first: (pause: () => Promise<void>) => Promise<unknown>,
+      second: () => Promise<unknown>,
+    ) => {
+      const done = Promise.withResolvers<void>();
+      const mayCommit = Promise.withResolvers<void>();
+      const pause = () => {
+        done.resolve();
+        return mayCommit.promise;
+      };
+      const both = [first(pause)];
+      await done.promise;
+      both.push(second());
+      await until(isWaiting);
+      mayCommit.resolve();
+      return Promise.all(both);
+    };
+    /** Stands still in the transaction of a chain. */
+    const ageing = (pause: () => Promise<void>) => {
+      const asPlatform: Database['asPlatform'] = (work) =>
+        world.database.asPlatform(async (em) => {
+          const done = await work(em);
+          if (typeof done === 'number') await pause();
+          return done;
+        });
+      return world.evidence.age({ asPlatform } as Database, 10);
+    };
+    const now = world.time.now();
+    world.time.advance(new Date('2001-01-01T00:00:00Z').getTime() - now.getTime());
+    await append('acme', { n: 1 }, { n: 2 });
+    expect(await overlapping(ageing, () => append('acme', { n: 3 }))).toEqual([2, undefined]);
+    expect(await verifyEvidence(world.database)).toEqual({ chains: 1, entries: 1, breaks: [] });
+
+    world.time.advance(Date.now() - world.time.now().getTime());
+    const appending = (pause: () => Promise<void>) =>
+      world.database.inTenant('acme', async (em) => {
+        await world.evidence.append(em, 'acme', [entry({ n: 4 })]);
+        await pause();
+      });
+    expect(await overlapping(appending, () => age())).toEqual([undefined, 1]);
+    expect(await verifyEvidence(world.database)).toEqual({ chains: 1, entries: 1, breaks: [] });
   });
 
   test('of a transaction that fails does not exist', async () => {

@@ -1,7 +1,10 @@
 import { once } from 'node:events';
 import { type Server, request } from 'node:http';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
+import { retentionResidencyMigrations } from 'migrations';
+import pg from 'pg';
 import { CLASSIFICATIONS, EXPIRY_ACTIONS, MODEL_DATA_RESIDENCIES, RULED_STORE_CLASSES } from '../src/vocabulary.js';
+import { runSql } from '../src/platform/sql.js';
 import { type Answer, type Identity, openApp, openIdentity } from './support/app.js';
 import { DAY_MS, appended } from './support/governance.js';
 
@@ -49,6 +52,85 @@ describe('REST', () => {
 
   test('gives a request half a minute to arrive', () => {
     expect((app.app.getHttpServer() as Server).requestTimeout).toBe(30_000);
+  });
+
+  const asOwner = async (...statements: string[]) => {
+    const owner = new pg.Client(app.place.ownerUrl);
+    await owner.connect();
+    try {
+      for (const statement of statements) await owner.query(statement);
+    } finally {
+      await owner.end();
+    }
+  };
+
+  test.each([
+    [290, 200],
+    [301, 503],
+  ])('is as ready with an event that has waited %i s as %i says', async (seconds, expected) => {
+    const isDone = Promise.withResolvers<void>();
+    const isLocked = Promise.withResolvers<void>();
+    // No relay takes a key whose lock somebody has.
+    const locking = app.database.asPlatform(async (em) => {
+      await runSql(em, `select pg_advisory_xact_lock(hashtextextended('waits', 2))`);
+      isLocked.resolve();
+      await isDone.promise;
+      await runSql(em, `delete from data_foundations.outbox where partition_key = 'waits'`);
+    });
+    try {
+      await isLocked.promise;
+      await app.database.asPlatform((em) =>
+        runSql(
+          em,
+          `insert into data_foundations.outbox
+             (id, aggregate, aggregate_id, topic, tenant_id, partition_key, envelope, created_at)
+           values (gen_random_uuid(), 'a', 'a', 'a', 'acme', 'waits', '{}', now() - make_interval(secs => $1))`,
+          [seconds],
+        ),
+      );
+      const { status, body } = await app.get('/health/ready');
+      const { outbox, ...others } = body.checks as Record<string, string>;
+      expect([status, others]).toEqual([expected, { database: 'ok', migrations: 'ok' }]);
+      expect(outbox).toMatch(expected === 200 ? /^ok$/ : /wait/);
+    } finally {
+      isDone.resolve();
+      await locking;
+    }
+  });
+
+  test('is not ready where a migration is missing', async () => {
+    const name = retentionResidencyMigrations.at(-1)!.name;
+    await asOwner(`update retention_residency_migrations set name = 'other' where name = '${name}'`);
+    try {
+      const { status, body } = await app.get('/health/ready');
+      expect([status, body.status]).toEqual([503, 'unavailable']);
+      expect((body.checks as { migrations: string }).migrations).toContain(name);
+    } finally {
+      await asOwner(`update retention_residency_migrations set name = '${name}' where name = 'other'`);
+    }
+    expect(await app.get('/health/ready')).toMatchObject({ status: 200 });
+  });
+
+  test('answers an error of ours with an id, under which the log has what happened', async () => {
+    const logged: unknown[][] = [];
+    const silent = () => undefined;
+    app.app.useLogger({ log: silent, warn: silent, error: (...said: unknown[]) => void logged.push(said) });
+    await asOwner('alter table data_foundations.residency_rules rename to gone');
+    try {
+      const answer = await app.get('/factory/data/residency', asAcme);
+      const { traceId } = answer.body;
+      expect(traceId).toMatch(/^[0-9a-f]{32}$/);
+      expect(answer).toMatchObject({
+        status: 500,
+        body: { code: 'internal', detail: `It is in our log under ${String(traceId)}.` },
+      });
+      expect(JSON.stringify(answer.body)).not.toMatch(/residency_rules|select|relation/i);
+      expect(logged).toHaveLength(1);
+      expect(logged[0]?.[0]).toMatchObject({ traceId, err: { message: expect.stringMatching(/residency_rules/) } });
+    } finally {
+      await asOwner('alter table data_foundations.gone rename to residency_rules');
+      app.app.useLogger(false);
+    }
   });
 
   describe('retention', () => {
@@ -160,7 +242,17 @@ describe('REST', () => {
 
     test.each<[string, string, object, number, string, string]>([
       ['an unknown store class', 'scrolls/public', {}, 422, 'unknown-store-class', 'path:storeClass'],
-      ['a derived store class', 'vector/public', {}, 422, 'unknown-store-class', 'path:storeClass'],
+      ...['vector', 'graph', 'cache', 'memory'].map(
+        (storeClass) =>
+          [
+            `the derived store class ${storeClass}`,
+            `${storeClass}/public`,
+            {},
+            422,
+            'unknown-store-class',
+            'path:storeClass',
+          ] as [string, string, object, number, string, string],
+      ),
       ['an unknown classification', 'runs/secret', {}, 422, 'validation', 'path:classification'],
       ['an unknown action', 'runs/public', { expiryAction: 'burn' }, 422, 'validation', '/expiryAction'],
       ['an unknown scope', 'runs/public', { scope: 'world' }, 422, 'validation', '/scope'],
@@ -218,7 +310,7 @@ describe('REST', () => {
       const removed = await putRule('projections/public', { retentionDays: null, justification: 'x' });
       expect(removed.body).toMatchObject({ override: null, retentionDays: 395, pending: null });
       for (const query of [
-        'storeClass=vector',
+        ...['vector', 'graph', 'cache', 'memory'].map((each) => `storeClass=${each}`),
         'storeClass=x',
         'classification=x',
         'colour=red',

@@ -85,6 +85,27 @@ describe('npm start', () => {
     expect((await fetch(url('/health/ready'))).status).toBe(200);
   });
 
+  // G37
+  test('says at start which stored platform rules are not what the configuration says, which stay', async () => {
+    const first = await start();
+    first.child.kill('SIGTERM');
+    await first.ended;
+    const days = JSON.stringify({ runs: 400 });
+    const second = await start({ DATA_EVENT_RETENTION_PLATFORM_DEFAULTS: days });
+    const rules = await fetch(url('/factory/data/retention?storeClass=runs&classification=public'), {
+      headers: { authorization: `Bearer ${await token()}` },
+    });
+    expect(await rules.json()).toMatchObject({ rules: [{ platform: { retentionDays: 365 } }] });
+    second.child.kill('SIGTERM');
+    const { stdout } = await second.ended;
+    const said = [...stdout.matchAll(/The stored rule for \w+, \w+ is [^"]*/g)].map(([line]) => line);
+    expect(said).toEqual(
+      ['public', 'internal', 'confidential', 'restricted'].map(
+        (each) => `The stored rule for runs, ${each} is 365 days and stays; configured are 400.`,
+      ),
+    );
+  });
+
   test('names the port that is taken, in one line, and leaves nothing running', async () => {
     await start();
     const other = await mkdtemp(join(tmpdir(), 'governance-'));
