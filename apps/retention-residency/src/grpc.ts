@@ -1,17 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
 import { type Server, ServerCredentials } from '@grpc/grpc-js';
 import type { PackageDefinition } from '@grpc/proto-loader';
 import { ReflectionService } from '@grpc/reflection';
 import type { BeforeApplicationShutdown } from '@nestjs/common';
 import { type GrpcOptions, Transport } from '@nestjs/microservices';
 import { HealthImplementation } from 'grpc-health-check';
+import { RETENTION_PROTO } from './retention-proto.js';
 import type { Settings } from './settings.js';
 
-const PACKAGE = 'datafoundations.retention.v1';
-const SERVICE = `${PACKAGE}.Retention`;
-const PROTO = fileURLToPath(new URL('../../../proto/retention.proto', import.meta.url));
+const SERVICE = `${RETENTION_PROTO.package}.Retention`;
 const MAX_MESSAGE_BYTES = 256 * 1024;
 /** Calls that are under way may end; a stream that watches health, or a body that never ends, would go on for ever. */
 export const DRAIN_MS = 5000;
@@ -28,12 +26,12 @@ export class GrpcSide implements BeforeApplicationShutdown {
     return {
       transport: Transport.GRPC,
       options: {
-        package: PACKAGE,
-        protoPath: PROTO,
+        package: RETENTION_PROTO.package,
+        protoPath: RETENTION_PROTO.path,
         url: `${host}:${grpcPort}`,
         credentials: credentialsOf(this.settings),
         maxReceiveMessageLength: MAX_MESSAGE_BYTES,
-        loader: { longs: Number, enums: String, defaults: true, arrays: true },
+        loader: RETENTION_PROTO.loader,
         onLoadPackageDefinition: (definition: PackageDefinition, server: Server) => {
           new ReflectionService(definition).addToServer(server);
           this.health.addToServer(server);

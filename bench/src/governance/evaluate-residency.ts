@@ -5,7 +5,7 @@ import { Metadata, type ServiceError, credentials } from '@grpc/grpc-js';
 import { DEVELOPMENT_SECRET, startIdentityProvider } from 'local-stack';
 import { findFreePort } from 'local-stack/testing';
 import { migrate, openRoles } from 'retention-residency/platform/migrate';
-import { retentionClient } from './retention-proto.js';
+import { retentionClient } from 'retention-residency/retention-proto';
 import { Closing, type OpenedSides, type ServiceSide, timed } from './service-row.js';
 
 const SERVER = join(import.meta.dirname, '../../dist/programs/grpc-server.js');

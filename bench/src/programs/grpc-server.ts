@@ -1,8 +1,8 @@
 import 'reflect-metadata';
 import { Server, ServerCredentials, type sendUnaryData } from '@grpc/grpc-js';
 import { createApp, listen } from 'retention-residency/create-app';
+import { retentionClient } from 'retention-residency/retention-proto';
 import { readSettings } from 'retention-residency/settings';
-import { retentionClient } from '../governance/retention-proto.js';
 
 /** One of the two servers, in a process of its own; it tells its parent where it listens, and ends with it. */
 async function governance(): Promise<object> {

@@ -1,17 +1,6 @@
-import { fileURLToPath } from 'node:url';
-import {
-  type ChannelCredentials,
-  Metadata,
-  type ServiceError,
-  credentials,
-  loadPackageDefinition,
-  type makeClientConstructor,
-} from '@grpc/grpc-js';
-import { loadSync } from '@grpc/proto-loader';
+import { type ChannelCredentials, Metadata, type ServiceError, credentials } from '@grpc/grpc-js';
 import protobuf from 'protobufjs';
-
-const PROTO = fileURLToPath(new URL('../../../../proto/retention.proto', import.meta.url));
-const PACKAGE = loadSync(PROTO, { longs: Number, enums: String, defaults: true });
+import { retentionClient } from '../../src/retention-proto.js';
 
 export interface GrpcAnswer {
   readonly code: number;
@@ -38,10 +27,7 @@ function reasonOf(error: ServiceError): string | undefined {
 
 /** A client of the service's gRPC side. */
 export function openGrpc(address: string, channel: ChannelCredentials = credentials.createInsecure()) {
-  const { datafoundations } = loadPackageDefinition(PACKAGE) as unknown as {
-    datafoundations: { retention: { v1: { Retention: ReturnType<typeof makeClientConstructor> } } };
-  };
-  const client = new datafoundations.retention.v1.Retention(address, channel);
+  const client = new (retentionClient())(address, channel);
   const call = (method: string, request: object, headers: Record<string, string> = {}): Promise<GrpcAnswer> => {
     const metadata = new Metadata();
     for (const [name, value] of Object.entries(headers)) metadata.set(name, value);
