@@ -192,6 +192,23 @@ describe('an access token', () => {
     expect(await statusOf(await issuer.sign({ ...OBSERVER, ...claims }, header))).toBe(expected);
   });
 
+  test('with two roles may for each tenant what one of them may there, and not what both may somewhere', async () => {
+    const token = await issuer.sign({
+      scope: 'factory.data.read factory.data.admin',
+      roles: ['Operator', 'WorkspaceAdmin'],
+      tenantId: 'acme',
+    });
+    const statuses = async (tenant: string) => {
+      const read = await app.get('/factory/data/retention', { token, tenant });
+      const change = await app.put('/factory/data/retention/runs/public', { token, tenant, body: RULE });
+      return [read.status, change.status];
+    };
+    expect(await statuses('acme')).toEqual([200, 200]);
+    expect(await statuses('globex')).toEqual([200, 403]);
+    const request = { kind: 'CONNECTOR', region: 'westeurope', tenantId: 'globex' };
+    expect((await grpc.evaluate(request, token)).code).toBe(status.OK);
+  });
+
   test('is accepted for a minute after its expiry, which clocks may differ by', async () => {
     expect(await statusOf(await issuer.sign({ ...OBSERVER, jti: 'a', exp: now() - 58 }))).toBe(200);
     expect(await statusOf(await issuer.sign({ ...OBSERVER, jti: 'b', exp: now() - 62 }))).toBe(401);

@@ -55,7 +55,7 @@ export class AccessGuard implements CanActivate {
       : (call as FastifyRequest).id;
     setCaller(call, {
       principal,
-      tenantId: tenantOf(principal, header('x-tenant-id'), 'header:X-Tenant-Id'),
+      tenantId: tenantOf(principal, access.scope, header('x-tenant-id'), 'header:X-Tenant-Id'),
       origin: originOf(traceId, header('x-correlation-id')),
     });
     return true;

@@ -50,11 +50,13 @@ export function isPlatformAdmin({ roles }: Principal): boolean {
 
 /**
  * The tenant that a call is for: the token's own, or the one that is named by those who may name any. Nobody names one: the
- * platform. Throws a Problem for a tenant that the token is not for, and for a name that is none.
+ * platform. Only a role that has the call's scope may name one: who reads for all and changes for one changes for that one.
+ * Throws a Problem for a tenant that the token is not for, and for a name that is none.
  */
-export function tenantOf(principal: Principal, named: string | undefined, pointer: string): string {
+export function tenantOf(principal: Principal, scope: Scope, named: string | undefined, pointer: string): string {
   if (named !== undefined) checkTenantId(named, pointer);
-  if (principal.isService || principal.roles.some((role) => FOR_ANY_TENANT.includes(role))) {
+  const mayName = (role: Role) => FOR_ANY_TENANT.includes(role) && SCOPES_OF[role].includes(scope);
+  if (principal.isService || principal.roles.some(mayName)) {
     return named ?? principal.tenantId ?? PLATFORM;
   }
   if (principal.tenantId === null) {

@@ -19,6 +19,7 @@ export interface EvaluateResidencyRequest {
   readonly dryRun: boolean;
 }
 
+const NEEDS = { scope: 'factory.data.read', forServices: true } as const;
 const KINDS: Readonly<Record<string, CandidateKind>> = {
   STORE_BINDING: 'store-binding',
   MODEL_DEPLOYMENT: 'model-deployment',
@@ -30,13 +31,13 @@ export class ResidencyGrpcController {
   constructor(private readonly residency: ResidencyService) {}
 
   @GrpcMethod('Retention', 'EvaluateResidency')
-  @Needs({ scope: 'factory.data.read', forServices: true })
+  @Needs(NEEDS)
   evaluateResidency(request: EvaluateResidencyRequest, metadata: Metadata) {
     return this.decide(read(request, callerOf(metadata), ''));
   }
 
   @GrpcMethod('Retention', 'EvaluateResidencyBatch')
-  @Needs({ scope: 'factory.data.read', forServices: true })
+  @Needs(NEEDS)
   evaluateResidencyBatch({ candidates }: { candidates: EvaluateResidencyRequest[] }, metadata: Metadata) {
     if (candidates.length > MAX_CANDIDATES) {
       const detail = `${candidates.length} candidates; at most ${MAX_CANDIDATES} are decided in one call.`;
@@ -61,7 +62,7 @@ function read(
 ): EvaluateCandidate {
   const { storeClass, engine, region, dryRun } = request;
   const named = request.tenantId === '' ? undefined : request.tenantId;
-  const tenantId = named === undefined ? own : tenantOf(principal, named, `${path}/tenant_id`);
+  const tenantId = named === undefined ? own : tenantOf(principal, NEEDS.scope, named, `${path}/tenant_id`);
   if (tenantId === PLATFORM) throw refuse('validation', `${path}/tenant_id`, 'tenant_id is missing.');
   const kind = KINDS[request.kind];
   if (!kind) {
