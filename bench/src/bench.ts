@@ -19,10 +19,11 @@ export async function bench(
 
 async function measureAll(url: string, options: BenchOptions): Promise<Report> {
   await createTables(url);
-  const [host, twoLanes, withDetail] = await Promise.all([
+  const [host, twoLanes, withDetail, anonymising] = await Promise.all([
     startCohortHost(url),
     startCohortHost(url, { parallelism: 2 }),
     startCohortHost(url, { auditRowDetail: 'perRow' }),
+    startCohortHost(url, { strategy: 'anonymise' }),
   ]);
   try {
     return await withClient(url, async (client) => {
@@ -33,6 +34,7 @@ async function measureAll(url: string, options: BenchOptions): Promise<Report> {
         sweep: host.get(RetentionSweep),
         twoLanes: twoLanes.get(RetentionSweep),
         withDetail: withDetail.get(RetentionSweep),
+        anonymising: anonymising.get(RetentionSweep),
         dispatcher: host.get(RetentionRowDispatcher),
         handler: host.get(NoHandler),
       };
@@ -44,6 +46,6 @@ async function measureAll(url: string, options: BenchOptions): Promise<Report> {
       return { server: rows[0]!.server_version, rows: options.tableRows, rounds: options.rounds, results };
     });
   } finally {
-    await Promise.all([host, twoLanes, withDetail].map((each) => each.close()));
+    await Promise.all([host, twoLanes, withDetail, anonymising].map((each) => each.close()));
   }
 }

@@ -13,6 +13,7 @@ const RULE = { period: `P${PERIOD_DAYS}D`, strategy: 'purge' as const };
 export interface HostVariant {
   readonly parallelism?: number;
   readonly auditRowDetail?: 'perRow';
+  readonly strategy?: 'anonymise';
 }
 
 /** The tables of an application, in a database that is still empty. */
@@ -24,13 +25,13 @@ export async function createTables(url: string): Promise<void> {
 
 /** The library in an application. */
 export async function startCohortHost(url: string, variant: HostVariant = {}): Promise<INestApplicationContext> {
-  const { parallelism = 1, ...detail } = variant;
+  const { parallelism = 1, ...rule } = variant;
 
   @Module({
     imports: [
       MikroOrmModule.forRoot(configOf(url, parallelism)),
       CohortModule.forRoot({
-        rules: { notes: { ...RULE, ...detail }, jobs: RULE },
+        rules: { notes: { ...RULE, ...rule }, jobs: RULE },
         parallelism,
         // What is queued is left to the measurement.
         rowHandlerDispatch: { pollInterval: 'P1D' },

@@ -10,7 +10,7 @@ export const CUTOFF = new Date(NOW.getTime() - PERIOD_DAYS * DAY_MS);
 export const DAYS = 1000;
 export const FIRST_DAY = new Date(NOW.getTime() - DAYS * DAY_MS);
 
-/** The table that is purged. */
+/** The table that is purged, or anonymised. */
 export const Note = defineEntity({
   name: 'Note',
   tableName: 'notes',
@@ -20,7 +20,15 @@ export const Note = defineEntity({
     createdAt: p.datetime().columnType('timestamptz'),
     author: p.text(),
     body: p.text(),
+    anonymisedAt: p.datetime().columnType('timestamptz').nullable(),
   },
 });
 
-retain(Note, { category: 'notes', anchor: 'createdAt', entityId: NOTE_ID });
+export const REDACTED = '[redacted]';
+
+retain(Note, {
+  category: 'notes',
+  anchor: 'createdAt',
+  entityId: NOTE_ID,
+  anonymise: { author: ['fixedLiteral', REDACTED] },
+});

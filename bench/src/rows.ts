@@ -1,14 +1,14 @@
-import { deleteUnbounded } from './contenders/delete-unbounded.js';
 import { dispatchHandlers, queueHandlers } from './contenders/dispatch-handlers.js';
 import { queueJobs, runGraphile } from './contenders/run-graphile.js';
-import { sweepLocked, sweepOnTwoLanes, sweepWithDetail } from './contenders/sweep-locked.js';
+import { anonymiseLocked, sweepLocked, sweepOnTwoLanes, sweepWithDetail } from './contenders/sweep-locked.js';
 import { sweepPorted } from './contenders/sweep-ported.js';
+import { deleteUnbounded, updateUnbounded } from './contenders/unbounded.js';
 import { openBatchesVsSingle, openEvaluateVsEcho } from './governance/evaluate-residency.js';
 import { openOutboxLag, openOutboxVsPublish } from './governance/publish-events.js';
 import type { OpenedSides } from './governance/service-row.js';
 import type { TableShape, World } from './world.js';
 
-/** Removes what is due and returns how many rows that were. */
+/** Removes or anonymises what is due and returns how many rows that were. */
 export type Contender = (world: World) => Promise<number>;
 
 /** One line of the table: how much faster A is than B on the same rows. */
@@ -77,6 +77,16 @@ export const ROWS: readonly BenchRow[] = [
     a: ['purge with row detail', sweepWithDetail],
     b: ['one unbounded DELETE', deleteUnbounded],
     wanted: 0.15,
+    awaitsWalks: true,
+    tenants: 20,
+    index: ANCHOR_INDEX,
+  },
+  {
+    kind: 'purge',
+    name: 'anonymise-vs-update',
+    a: ['anonymise, locked batches', anonymiseLocked],
+    b: ['one unbounded UPDATE', updateUnbounded],
+    wanted: 1.5,
     awaitsWalks: true,
     tenants: 20,
     index: ANCHOR_INDEX,

@@ -20,12 +20,14 @@ export interface World {
   readonly twoLanes: RetentionSweep;
   /** That of an application whose rule asks for a line of the ledger a row. */
   readonly withDetail: RetentionSweep;
+  /** That of an application whose rule anonymises. */
+  readonly anonymising: RetentionSweep;
   readonly dispatcher: RetentionRowDispatcher;
   readonly handler: NoHandler;
   readonly tenantIds: readonly string[];
 }
 
-/** What a purge must do to the table, counted before the first one. */
+/** What must be done to the table, counted before the first measurement. A row that is anonymised is as good as removed. */
 export interface Expected {
   readonly removed: number;
   readonly held: number;
@@ -43,7 +45,8 @@ export async function loadSource(client: pg.Client, rows: number, shape: TableSh
   await client.query(`
     drop table if exists notes_source;
     create table notes_source (
-      id uuid not null, tenant_id uuid not null, created_at timestamptz not null, author text not null, body text not null
+      id uuid not null, tenant_id uuid not null, created_at timestamptz not null, author text not null, body text not null,
+      anonymised_at timestamptz
     )`);
   await client.query(
     `insert into notes_source
@@ -99,7 +102,8 @@ async function countRows(client: pg.Client, table: 'notes' | 'notes_source') {
     `select count(*) filter (where created_at < $1::timestamptz)::int as due,
       count(*) filter (where id::text in (select record_id from retention.retention_holds))::int as held,
       count(*)::int as left
-    from ${table}`,
+    from ${table}
+    where anonymised_at is null`,
     [CUTOFF],
   );
   return rows[0]!;

@@ -20,7 +20,13 @@ async function run(...argv: string[]): Promise<{ exitCode: number; text: string 
 
 describe('the bench', () => {
   test('measures every row of the library and prints one JSON object', async () => {
-    const purges = ['locked-vs-ported', 'locked-vs-delete', 'detail-vs-delete', 'two-lanes-vs-one'];
+    const purges = [
+      'locked-vs-ported',
+      'locked-vs-delete',
+      'detail-vs-delete',
+      'anonymise-vs-update',
+      'two-lanes-vs-one',
+    ];
     const rows = [...purges, 'handlers-vs-graphile'].flatMap((name) => ['--only', name]);
     const { exitCode, text } = await run('--rows', '2000', '--rounds', '1', '--json', ...rows);
 
@@ -35,6 +41,7 @@ describe('the bench', () => {
       ['locked-vs-ported', 20, 1.5, false],
       ['locked-vs-delete', 20, 0.45, true],
       ['detail-vs-delete', 20, 0.15, true],
+      ['anonymise-vs-update', 20, 1.5, true],
       ['two-lanes-vs-one', 20, 1.3, true],
     ]);
     for (const result of report.results) {

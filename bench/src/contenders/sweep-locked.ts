@@ -18,6 +18,11 @@ export async function sweepWithDetail({ client, withDetail, tenantIds }: World):
   return sweepAll(withDetail, tenantIds);
 }
 
+/** The same for anonymising. */
+export function anonymiseLocked({ anonymising, tenantIds }: World): Promise<number> {
+  return sweepAll(anonymising, tenantIds);
+}
+
 async function sweepAll(sweep: RetentionSweep, tenantIds: readonly string[]): Promise<number> {
   let removed = 0;
   const tenants = tenantIds.map((id) => new TenantContext(id));
