@@ -206,6 +206,17 @@ describe('retention rules', () => {
     expect(acme?.rules).toMatchObject({ override: { retentionDays: 100 }, platform: { retentionDays: 80 } });
   });
 
+  test('of the platform do not count a tenant that its own pending change takes where it goes anyway', async () => {
+    await world.database.asPlatform((em) => knowTenants(em, 'globex'));
+    await world.rules.setRetentionRule(ACME, actor('acme-admin'));
+    expect(await world.rules.previewRetentionRule({ ...PLATFORM_RUNS, retentionDays: 300 })).toMatchObject({
+      affectedTenants: 1,
+    });
+    expect(await world.rules.previewRetentionRule({ ...PLATFORM_RUNS, retentionDays: 20 })).toMatchObject({
+      affectedTenants: 2,
+    });
+  });
+
   // G11
   test('of the platform for audit are in force for every tenant, and told to all when they are lengthened', async () => {
     const audit = { ...ACME, storeClass: 'audit', retentionDays: 2555 } as const;

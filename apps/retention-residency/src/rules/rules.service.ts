@@ -112,7 +112,8 @@ export class RulesService {
       const tenants = await this.toldTenants(em, command, rules, at);
       const after = planned(rules, change);
       const affected = tenants.filter(
-        ({ set }) => !areSameTerms(set.inForce(at), replaced(set, after).inForce(effectiveAt)),
+        // At one instant: what is pending already takes force without this change.
+        ({ set }) => !areSameTerms(set.inForce(effectiveAt), replaced(set, after).inForce(effectiveAt)),
       );
       return { before, after: after.inForce(effectiveAt), affectedTenants: affected.length, effectiveAt };
     });
